@@ -64,7 +64,7 @@ def note_options(self, args=None, namespace=None):
 
 def ours(kind) -> bool:
     return getattr(kind, "__module__", "") == "sidebyside.programs.arguments" and (
-        kind.__qualname__ != "output_file"
+        kind.__qualname__ not in ("output_file", "picture_file")
     )
 
 

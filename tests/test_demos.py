@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from demos.ddp import own_ddp
 from lessons.source.where_next import demos_of_lesson
 from sidebyside.course.lesson_format import lessons
 from sidebyside.course.record import ROOT
@@ -513,16 +514,23 @@ def test_numbers_are_taken_or_refused_with_what_is_allowed(type_, good, bad, all
         assert len(str(error.value)) < 120
 
 
-def test_an_output_file_needs_a_folder(tmp_path):
-    assert output_file(str(tmp_path / "a.png")) == tmp_path / "a.png"
+@pytest.mark.parametrize("type_", [output_file, own_ddp.file_name])
+def test_a_file_to_write_is_tried_and_a_link_is_followed(type_, tmp_path):
+    resource = pytest.importorskip("resource")  # of POSIX
+    path, link = tmp_path / "a.png", tmp_path / "link"
+    link.symlink_to(path)
+    assert [str(type_(str(name))) for name in (path, link)] == [str(path)] * 2
+    assert os.listdir(tmp_path) == ["link"]
     os.mkfifo(tmp_path / "pipe")
-    for text in (
-        "",
-        tmp_path,
-        tmp_path / "missing" / "a.png",
-        tmp_path / "pipe",
-        "a" * 300,
-    ):
-        text = str(text)
-        with pytest.raises(argparse.ArgumentTypeError, match="must be"):
-            output_file(text)
+    names = "", tmp_path, tmp_path / "missing" / "a", tmp_path / "pipe", "a" * 300
+    for name in map(str, (*names, os.devnull)):
+        with pytest.raises(argparse.ArgumentTypeError):
+            type_(name)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))  # a small disk
+    try:
+        with pytest.raises(argparse.ArgumentTypeError, match="File too large"):
+            type_(str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]

@@ -78,6 +78,14 @@ def test_its_launch_is_that_of_all(name):
     assert SCRIPTS[name].read_text(encoding="utf-8").count(LAUNCH[1:]) == 1
 
 
+def test_all_try_the_file_that_they_save_in_the_same_way():
+    """With the rank in its name where each rank saves its own layers."""
+    tried = [re.search(r"def file_name.*?return path\n", script.read_text(), re.DOTALL)
+             for script in SCRIPTS.values()]  # fmt: skip
+    texts = [found[0] for found in tried if found]
+    assert len(texts) == len(SCRIPTS) - 2 and len(set(texts)) == 2
+
+
 def test_each_is_started_by_torchrun_here_or_in_its_lesson():
     assert sorted(SCRIPTS) == sorted({*STARTS, *FAILS_ON_PURPOSE, *GOES_ON})
 

@@ -12,7 +12,6 @@ from parallel_by_hand.capstone.report_facts import (
 )
 from parallel_by_hand.capstone.report_page import (
     KIND,
-    PNG,
     NoReport,
     read_report,
     report_page,
@@ -24,7 +23,7 @@ from tests.lab import browser_page
 from tests.test_browser import has_chromium  # noqa: F401
 
 HOSTILE = "</script><script>document.title = 'run'</script><!-- <b>bold & 'quoted'"
-PICTURE = base64.b64encode(PNG).decode()
+PICTURE = base64.b64encode(b"a picture").decode()
 
 
 def table(*rows: list[str], title: str = "Ladder", keys: int = 1) -> dict:
@@ -129,17 +128,10 @@ SPOILED = [
     {"kind": "another"},
     {"name": 7},
     {"written": None},
-    {"sections": {}},
     {"sections": [[]]},
-    {"sections": [{"title": "t", "note": ""}]},
     {"sections": [{"title": 3, "note": "", "pictures": []}]},
     {"sections": [{"title": "t", "note": "", "pictures": [{"alt": "a"}]}]},
-    {"sections": [{"title": "t", "note": "", "pictures": [{"alt": "a", "png": "x"}]}]},
-    {"sections": [table(["one", "1"])]},
     {"sections": [table(["one", "1", 2])]},
-    {"sections": [table(keys=0)]},
-    {"sections": [table(keys=3)]},
-    {"sections": [table(keys=True)]},
 ]
 
 

@@ -8,35 +8,28 @@ Try:      --rungs all --steps 20: the whole ladder, up to eight ranks (a minute 
           --bits 64: the difference is rounding, so it shrinks a billionfold.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.capstone.ladder_rungs import PLANS
 from parallel_by_hand.capstone.ladder_table import TOLERANCE, climb_ladder, print_ladder
-from parallel_by_hand.capstone.language_model import ModelSize
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 FEW = ["DDP (ours)", "tensor", "1F1B"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     names = [*PLANS, "all"]
     add("--rungs", nargs="+", choices=names, default=FEW, metavar="RUNG",
         help=f"some of: {', '.join(names)}; default: {', '.join(FEW)}")  # fmt: skip
     add("--steps", type=at_least(3, 1000), default=5, help="default: 5")
     add("--bits", choices=("32", "64"), default="32", help="default: 32")
-    add("--width", choices=("16", "32", "64", "128"), default="32", help="default: 32")
     args = parser.parse_args()
     dtype = torch.float64 if args.bits == "64" else torch.float32
     chosen = list(PLANS) if "all" in args.rungs else args.rungs
-    size = ModelSize(width=int(args.width))
     print(f"{args.steps} steps in {args.bits} bits, 8 excerpts of 16 characters each")
-    rungs = climb_ladder(chosen, args.steps, dtype, size)
+    rungs = climb_ladder(chosen, args.steps, dtype)
     climbed = print_ladder(rungs, TOLERANCE[dtype])
     gaps = [rung.gap for rung in climbed]
     largest = torch.tensor(gaps, dtype=torch.float64).max().item()

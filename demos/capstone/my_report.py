@@ -24,11 +24,12 @@ from parallel_by_hand.capstone.report_measurements import (
 from parallel_by_hand.capstone.report_page import (
     KIND,
     NoReport,
+    ReportSection,
     read_report,
     write_report_page,
 )
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 from sidebyside.course.record import record_file
 from sidebyside.programs.arguments import output_file
 
@@ -42,10 +43,25 @@ def short_name_for_report(text: str) -> str:
     return text.strip()
 
 
+def report_file(text: str) -> Path:
+    """A file to write which is not that of the learner's progress."""
+    record_file().parent.mkdir(parents=True, exist_ok=True)
+    path = output_file(text)
+    if path.resolve() == record_file().resolve():
+        raise argparse.ArgumentTypeError("must be another file than your progress")
+    return path
+
+
+def print_report(sections: list[ReportSection]) -> None:
+    """What has been measured, as text, when it cannot be written."""
+    for section in sections:
+        print(f"\n{section['title']}")
+        for row in section.get("rows", ()):
+            print("  " + "  ".join(row))
+
+
 def parse_report_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add, names = parser.add_argument, [*STRATEGIES, "all"]
     add(
         "--name",
@@ -53,7 +69,9 @@ def parse_report_arguments() -> argparse.Namespace:
         default=NAME,
         help="of this machine, on the page",
     )
-    add("--to", type=output_file, metavar="FILE", help="else beside your progress")
+    usual = record_file().with_name("my_report.html")
+    add("--to", type=report_file, default=str(usual), metavar="FILE",
+        help="default: my_report.html, beside your progress")  # fmt: skip
     add("--beside", metavar="FILE", help="another report, to lay beside this one")
     add("--rungs", nargs="+", choices=names, default=FEW, metavar="RUNG",
         help=f"of the ladder: {', '.join(names)}")  # fmt: skip
@@ -85,18 +103,15 @@ def main() -> None:
         sections.append(section())
         rows = len(sections[-1].get("rows", sections[-1].get("pictures")))
         print(f"{name:<10}  {rows} {'pictures' if name == 'timelines' else 'rows'}")
-    written = date.today().isoformat()
-    report = {
-        "kind": KIND,
-        "name": args.name,
-        "written": written,
-        "sections": sections,
-    }
+    report = {"kind": KIND, "name": args.name, "sections": sections}
+    report["written"] = date.today().isoformat()
     reports = [report, args.other] if args.other else [report]
-    path = args.to or record_file().with_name("my_report.html")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_report_page(path, *reports)
-    print(f"written to {path}")
+    try:
+        write_report_page(args.to, *reports)
+    except OSError as error:
+        print_report(sections)
+        raise SystemExit(f"{args.to} cannot be written: {error.strerror}") from None
+    print(f"written to {args.to}")
 
 
 if __name__ == "__main__":

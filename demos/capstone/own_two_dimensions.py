@@ -1,4 +1,4 @@
-"""Data x tensor parallel in one small file, with nothing but torch: a start of yours.
+"""Data x tensor parallel in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 4
               demos/capstone/own_two_dimensions.py --tensor 2   (one line)
@@ -11,6 +11,7 @@ Try:      --save model.pt, and load it in a notebook with torch.load("model.pt")
 import argparse
 import os
 import signal
+import tempfile
 import time
 
 import torch
@@ -25,9 +26,17 @@ from torch.nn import GELU, Linear, Sequential, functional
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def train_on_mesh(mesh, device: str, steps: int = 40) -> tuple[dict, float]:
@@ -83,7 +92,9 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.4f}")
         if args.save:
-            torch.save(matrices, args.save)
+            with open(f"{args.save}.{os.getpid()}", "xb") as file:
+                torch.save(matrices, file)
+            os.replace(file.name, args.save)  # never half a file
     dist.destroy_process_group()
     time.sleep(0.2)  # DTensor's caches keep the group: its threads finish meanwhile
 

@@ -1,4 +1,4 @@
-"""A language model that goes on and writes, with nothing but torch: a start of yours.
+"""A language model that goes on and writes, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/capstone/own_writer.py   (one line)
@@ -11,6 +11,7 @@ import argparse
 import gzip
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import torch
@@ -64,8 +65,9 @@ def train_writer(tokens, words: int, steps: int, checkpoint: str, device: str):
             print(f"step {done}: loss of this rank's rows {loss:.3f}", flush=True)
             if checkpoint:
                 state = {"model": model.state_dict(), "adam": adam.state_dict()}
-                torch.save(state | {"step": done}, checkpoint + ".new")
-                os.replace(checkpoint + ".new", checkpoint)  # never half a file
+                with open(f"{checkpoint}.{os.getpid()}", "xb") as file:
+                    torch.save(state | {"step": done}, file)
+                os.replace(file.name, checkpoint)  # never half a file
     dist.barrier()
     return model
 
@@ -80,9 +82,17 @@ def write(model, start, characters: int, device: str) -> list[int]:
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def count(text: str) -> int:
@@ -96,7 +106,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=count, default=100, help="in all; default: 100")
-    parser.add_argument("--text", type=file_name, default=str(BOOK), help="a book")
+    parser.add_argument("--text", default=str(BOOK), help="a book")
     parser.add_argument("--checkpoint", type=file_name, help="to save and go on")
     args = parser.parse_args()
     try:

@@ -3,8 +3,8 @@
 Run:      python demos/capstone/train_text.py --strategy ddp-ours
           torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/capstone/train_text.py --strategy zero-2   (one line)
-Look for: bits per character of text that was held out, beside those of characters that
-          are counted singly, in pairs and in triples; and the text at the end.
+Look for: bits per character of held-out text, beside what counting single characters,
+          pairs and triples achieves; and the text that the model writes at the end.
 Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, also with
           another strategy: it goes on where it stopped.
 """
@@ -12,12 +12,12 @@ Try:      --steps 3000 --checkpoint whale.pt, interrupt it, and run it again, al
 import argparse
 import os
 import re
-import zipfile
 from time import perf_counter
 
 import torch
 import torch.distributed as dist
 
+from parallel_by_hand.capstone.language_model import make_language_model
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.text_baselines import NAMES, bits_of_counts
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
@@ -29,11 +29,12 @@ from parallel_by_hand.capstone.text_state import (
     take_text_step,
     whole_text_model,
 )
+from parallel_by_hand.capstone.whole_training import MODEL
 from parallel_by_hand.capstone.written_text import held_out_bits, write_text
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
+from parallel_by_hand.checkpoints.resuming import why_not_resume
 from parallel_by_hand.ddp.train_digits import report_digits_training
-from sidebyside import at_least, between, positive_int, run_program, run_ranks
-from sidebyside.course.single_use import hold_for_single_use
+from sidebyside import at_least, positive_int, program_parser, run_program, run_ranks
 from sidebyside.programs.arguments import output_file
 
 BY_OPTION = {
@@ -92,16 +93,13 @@ def print_text_baselines() -> None:
 
 
 def parse_text_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--strategy", choices=BY_OPTION, default="ddp-ours", help="default: ddp-ours")
     add("--steps", type=positive_int, default=100, help="in all; default: 100")
     add("--batch", type=at_least(ROWS, 4096), default=32, help="rows; default: 32")
     add("--every", type=positive_int, default=50, help="steps between two reports")
     add("--write", type=at_least(0, 10_000), default=200, help="characters to write")
-    add("--temperature", type=between(0.05, 10), default=0.8, help="default: 0.8")
     add("--checkpoint", type=output_file, metavar="FILE", help="to save and go on")
     args = parser.parse_args()
     if args.batch % ROWS:
@@ -119,24 +117,12 @@ def parse_text_arguments() -> argparse.Namespace:
 
 def why_not_train_text_on(args: argparse.Namespace) -> str:
     """What keeps this run from going on where the checkpoint stopped, or nothing."""
-    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
-    if first and (problem := hold_for_single_use(args.checkpoint)):
-        return problem
-    if not args.checkpoint.exists():
-        return ""
-    try:
-        if spoiled := zipfile.ZipFile(args.checkpoint).testzip():  # its checksums
-            raise ValueError(spoiled)
-        whole_text_model(load_text_state(args.checkpoint))
-        saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
-        step, batch = saved["step"], saved["batch"]
-    except Exception:
-        return f"{args.checkpoint} is not a checkpoint of this program, or is spoiled"
-    if batch != args.batch:
-        return f"{args.checkpoint} was trained with --batch {batch}"
-    if step >= args.steps:
-        return f"{args.checkpoint} has {step} steps: ask for more --steps"
-    return ""
+    parameters = make_language_model(TEXT_MODEL).parameters()
+    flat = torch.nn.utils.parameters_to_vector(parameters)
+    numbers = dict.fromkeys((MODEL, "exp_avg", "exp_avg_sq"), flat)
+    settings = {"batch": args.batch}
+    like = {"numbers": numbers, "step": 1} | settings
+    return why_not_resume(args.checkpoint, like, settings, "step", args.steps)
 
 
 def main() -> None:
@@ -145,22 +131,13 @@ def main() -> None:
     first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
     if first:
         print_text_baselines()
-    try:
-        with report_digits_training() as report:
-            states = run_ranks(
-                train_text, args, report, world_size=ranks, timeout=24 * 3600
-            )
-    except KeyboardInterrupt:
-        kept = args.checkpoint and args.checkpoint.exists()
-        print(
-            "interrupted; the same command goes on from the last report"
-            if kept
-            else "interrupted; with --checkpoint FILE it could go on later"
+    with report_digits_training(args.checkpoint) as report:
+        states = run_ranks(
+            train_text, args, report, world_size=ranks, timeout=24 * 3600
         )
-        return
     if first and args.write:
         model = whole_text_model(states[0])
-        print(write_text(model, TEXT_MODEL.length, args.write, args.temperature))
+        print(write_text(model, TEXT_MODEL.length, args.write))
 
 
 if __name__ == "__main__":

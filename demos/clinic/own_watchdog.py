@@ -4,7 +4,7 @@ Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/clinic/own_watchdog.py --stuck 1   (one line)
 Look for: each rank writes its stacks and ends, two seconds after its last step. Rank 0
           is in all_reduce; rank 1 is on the line where it is stuck.
-Try:      no --stuck: all is well, and nobody hears of the watchdog.
+Try:      no --stuck: all is well, and the watchdog says nothing.
 """
 
 import argparse

@@ -8,18 +8,14 @@ Try:      --patient eve --tool recorder. Which entry has only one of the ranks?
           --patient ben --code shows the program.
 """
 
-import argparse
-
 from parallel_by_hand.clinic.examinations import TOOLS, examine_patient, ward_round
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from parallel_by_hand.clinic.ward import show_patients
-from sidebyside import run_program
+from sidebyside import program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--patient", choices=PATIENTS, help="default: all")
     parser.add_argument("--tool", choices=TOOLS, default="report")
     parser.add_argument("--code", action="store_true", help="show the program, too")

@@ -8,23 +8,18 @@ Look for: in the picture all ranks are in step, however late one of them is. Of 
 Try:      --late 0. Then nobody is to blame, and what is left of waiting is noise.
 """
 
-import argparse
-
 from parallel_by_hand.clinic.straggler import RANKS, print_reports, train_and_report
-from sidebyside import Timeline, at_least, between, run_program, run_ranks
+from sidebyside import Timeline, between, program_parser, run_program, run_ranks
+
+STRAGGLER = 2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--straggler", type=at_least(0, RANKS - 1), default=2)
+    parser = program_parser(__doc__)
     parser.add_argument("--late", type=between(0, 500), default=50, help="ms per step")
-    parser.add_argument("--steps", type=at_least(1, 40), default=5)
-    args = parser.parse_args()
-    work = train_and_report, args.straggler, args.late / 1000, args.steps
+    late = parser.parse_args().late / 1000
     with Timeline() as timeline:
-        reports = run_ranks(*work, world_size=RANKS)
+        reports = run_ranks(train_and_report, STRAGGLER, late, world_size=RANKS)
     print(timeline.text(), end="\n\n")
     print_reports(reports)
 

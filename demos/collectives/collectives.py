@@ -1,16 +1,14 @@
 """Draw any of the eight collectives: who holds what before and after, and who sends.
 
 Run:      python demos/collectives/collectives.py --operation all_to_all
-Look for: rank r holds 10 ** r, and of its piece c (c + 1) times as much: 300 is piece 2
-          of rank 2. In a sum each digit says which rank was counted. Torch's operation
+Look for: piece c of rank r holds (c + 1) * 10 ** r, so 300 is piece 2 of rank 2. In a
+          sum each digit says which rank was counted. Torch's operation
           and ours, made of sends and receives, end with the same; the meter has
           counted what each rank sent in ours.
 Try:      --operation reduce_scatter --ranks 3, then all_gather, then all_reduce: the
           first two, one after the other, give what the third gives.
           --save all_to_all.png writes the picture to a file.
 """
-
-import argparse
 
 import torch.distributed as dist
 
@@ -21,19 +19,21 @@ from parallel_by_hand.collectives.who_holds_what import (
     MOST_RANKS,
     run_collectives,
 )
-from sidebyside import at_least, consecutive_steps, output_file, run_program
+from sidebyside import (
+    at_least,
+    consecutive_steps,
+    picture_file,
+    program_parser,
+    run_program,
+)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--operation", choices=[*EIGHT, "all"], default="all")
     parser.add_argument("--ranks", type=at_least(1, MOST_RANKS), default=4)
-    parser.add_argument(
-        "--size", type=at_least(1, 1_000_000), default=1, help="numbers in a piece"
-    )
-    parser.add_argument("--save", type=output_file, help="a file for the picture")
+    parser.add_argument("--size", type=at_least(1, 1_000_000), default=1)
+    parser.add_argument("--save", type=picture_file, help="a file for the picture")
     args = parser.parse_args()
 
     names = EIGHT if args.operation == "all" else [args.operation]

@@ -8,8 +8,6 @@ Try:      --gpus. The same two numbers for a published table of 16 GPUs. And
           --unseen 64: small messages are the ones that the line predicts worst.
 """
 
-import argparse
-
 from parallel_by_hand.collectives.link_cost import (
     LINK_SIZES,
     describe_link,
@@ -24,7 +22,7 @@ from parallel_by_hand.collectives.published_all_reduces import (
     H100_RANKS,
     H100_SOURCE,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def print_gpu_link() -> None:
@@ -40,20 +38,16 @@ def print_gpu_link() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=at_least(3, 200), default=12)
-    parser.add_argument(
-        "--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes"
-    )
-    parser.add_argument("--gpus", action="store_true", help="a published table instead")
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--unseen", type=at_least(1, 64_000_000), default=1_000_000, help="bytes")
+    add("--gpus", action="store_true", help="a published table instead")
     args = parser.parse_args()
     if args.gpus:
         return print_gpu_link()
 
     sizes = [size for size in LINK_SIZES if size != args.unseen]
-    timed = run_ranks(time_messages, [*sizes, args.unseen], args.rounds)[0]
+    timed = run_ranks(time_messages, [*sizes, args.unseen])[0]
     unseen = typical_seconds(timed.pop(args.unseen))
     fitted = fit_with_intervals(timed)
     print("        bytes     measured       fitted")
@@ -64,7 +58,7 @@ def main() -> None:
         )
     print(describe_link(fitted))
     line = fitted["alpha"] + fitted["beta"] * args.unseen
-    print(f"{args.unseen:,} bytes, not seen: predicted {1e6 * line:.0f} µs", end=", ")
+    print(f"{args.unseen:,} bytes, left out: predicted {1e6 * line:.0f} µs", end=", ")
     print(f"measured {1e6 * unseen:.0f} µs")
 
 

@@ -2,14 +2,12 @@
 
 Run:      python demos/dataflow/dataflow.py --placement branch
 Look for: the loss and the gradients are autograd's under every placement. What differs
-          is who works when, and how many values cross from one device to another.
+          is which device works when, and how many values cross between devices.
           In letters: f forward, b backward, t transfer; dots are idle.
           Times are of this machine; --simulated counts slots instead.
 Try:      --placement round-robin sends ten values; --devices 1 sends none.
           --simulated --link 4 shows what slow links cost each placement.
 """
-
-import argparse
 
 from parallel_by_hand.dataflow.operations import placed, transfers_in, with_transfers
 from parallel_by_hand.dataflow.placement_heuristics import HEURISTICS
@@ -26,24 +24,26 @@ from parallel_by_hand.dataflow.two_branch_network import (
     plain_gradients,
     run_two_branches,
 )
-from sidebyside import at_least, between, load_digits, run_program
+from sidebyside import at_least, between, load_digits, program_parser, run_program
 
 RULES = {name.replace(" ", "-"): rule for name, rule in HEURISTICS.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--placement", choices=["branch", *RULES, "all"], default="all")
     add("--devices", type=at_least(1, 16), default=2, help="default: 2")
-    add("--hidden", type=at_least(1, 4096), default=512, help="width; default: 512")
-    add("--simulated", action="store_true", help="on a clock that is only counted")
-    add("--link", type=between(0, 1000), default=1, help="slots for a transfer, if so")
+    add("--simulated", action="store_true", help="count slots, measure nothing")
+    add(
+        "--link",
+        type=between(0, 1000),
+        default=1,
+        help="simulated slots of a transfer",
+    )
     args = parser.parse_args()
 
-    weights, (images, labels) = make_two_branches(args.hidden), load_digits("train")
+    weights, (images, labels) = make_two_branches(512), load_digits("train")
     graph = graph_of_two_branches(weights, images, labels)
     expected = plain_gradients(weights, images, labels)
     names = ["branch", *RULES] if args.placement == "all" else [args.placement]

@@ -9,28 +9,22 @@ Look for: each rank computes the gradient of its share of the batch, and yet the
 Try:      --bucket-bytes 1. Every gradient travels alone: more all-reduces, same result.
 """
 
-import argparse
 import os
 
 from parallel_by_hand.ddp.ddp_from_scratch import train_alone_and_with_ddp
-from sidebyside import at_least, positive_int, run_program, run_ranks
+from sidebyside import at_least, positive_int, program_parser, run_program, run_ranks
+
+STEPS = 23  # an epoch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--ranks", type=at_least(1, 64), default=2, help="default: 2")
-    parser.add_argument(
-        "--steps", type=at_least(1, 1_000_000), default=23, help="default: 23"
-    )
-    parser.add_argument(
-        "--bucket-bytes", type=positive_int, default=2048, help="default: 2048"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--ranks", type=at_least(1, 64), default=2, help="default: 2")
+    add("--bucket-bytes", type=positive_int, default=2048, help="default: 2048")
     args = parser.parse_args()
-    rows = run_ranks(
-        train_alone_and_with_ddp, args.steps, args.bucket_bytes, world_size=args.ranks
-    )[0]
+    trained = train_alone_and_with_ddp, STEPS, args.bucket_bytes
+    rows = run_ranks(*trained, world_size=args.ranks)[0]
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         print("step  samples  loss alone  together  difference  replicas")
         for step, (samples, alone, together, difference, equal) in enumerate(rows, 1):

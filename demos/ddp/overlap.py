@@ -8,16 +8,12 @@ Look for: the same four messages in both pictures. After backward, a rank waits 
 Try:      --link 60. Now the cable decides: the wire is busy from the first gradient on.
 """
 
-import argparse
-
 from parallel_by_hand.ddp.overlap import step_after_backward, step_during_backward
-from sidebyside import Timeline, between, run_program, run_ranks
+from sidebyside import Timeline, between, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--link",
         type=between(0.1, 1000),

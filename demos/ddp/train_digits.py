@@ -20,15 +20,20 @@ from parallel_by_hand.ddp.train_digits import (
     train_digits_replica,
     why_not_train_digits_on,
 )
-from sidebyside import at_least, positive_float, positive_int, run_program, run_ranks
+from sidebyside import (
+    at_least,
+    positive_float,
+    positive_int,
+    program_parser,
+    run_program,
+    run_ranks,
+)
 from sidebyside.programs.arguments import output_file
 
 
 def parse_digits_arguments() -> argparse.Namespace:
     """The arguments, once everything that can be wrong with them is ruled out."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--mode", choices=WRAPPERS, default="ours", help="default: ours")
     add("--ranks", type=at_least(1, 64), help="default: 2, and 1 for --mode single")
@@ -36,13 +41,7 @@ def parse_digits_arguments() -> argparse.Namespace:
     add("--batch", type=positive_int, default=64, help="of all ranks; default: 64")
     add("--lr", type=positive_float, default=0.1, help="default: 0.1")
     add("--checkpoint", type=output_file, metavar="FILE", help="to go on from")
-    add(
-        "--save-every",
-        type=positive_int,
-        default=1,
-        metavar="EPOCHS",
-        help="default: 1",
-    )
+    add("--save-every", type=positive_int, default=1, metavar="EPOCHS")
     args = parser.parse_args()
     started = int(os.environ.get("WORLD_SIZE", 0))  # by torchrun
     if started and args.ranks not in (None, started):
@@ -57,19 +56,10 @@ def parse_digits_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_digits_arguments()
-    try:
-        with report_digits_training() as report:
-            results = run_ranks(
-                train_digits_replica, args, report, world_size=args.ranks, timeout=3600
-            )
-    except KeyboardInterrupt:
-        kept = args.checkpoint and args.checkpoint.exists()
-        print(
-            "interrupted; the same command goes on from the checkpoint"
-            if kept
-            else "interrupted; with --checkpoint FILE it could go on later"
+    with report_digits_training(args.checkpoint) as report:
+        results = run_ranks(
+            train_digits_replica, args, report, world_size=args.ranks, timeout=3600
         )
-        return
     if os.environ.get("RANK", "0") == "0":  # under torchrun every rank is here
         last = results[0]
         if last["epoch"] < args.epochs:

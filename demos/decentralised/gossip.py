@@ -7,8 +7,6 @@ Try:      --self-weight 0 on an even ring: they never agree. On an odd one they 
           --pairs: no rounds, one pair of neighbours at a time.
 """
 
-import argparse
-
 from parallel_by_hand.decentralised.gossip import (
     agreement_factor,
     distances,
@@ -18,34 +16,33 @@ from parallel_by_hand.decentralised.gossip import (
     random_neighbours,
     ring_mixing_matrix,
 )
-from sidebyside import at_least, between, run_program, run_ranks
+from sidebyside import at_least, between, program_parser, run_program, run_ranks
+
+ROUNDS = 24
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(2, 16), default=8)
-    parser.add_argument("--rounds", type=at_least(1, 1000), default=24)
     parser.add_argument("--self-weight", type=between(0, 1), default=1 / 3)
     parser.add_argument("--pairs", action="store_true", help="out of step")
     args = parser.parse_args()
 
     if args.pairs:
-        pairs = random_neighbours(args.ranks, args.rounds * args.ranks)
+        pairs = random_neighbours(args.ranks, ROUNDS * args.ranks)
         far = distances(run_ranks(gossip_in_pairs, pairs, world_size=args.ranks))
         far = far[:: args.ranks]  # as many messages as a round has
         print(f"expected: the square falls by {pair_factor(args.ranks):.4f} a meeting")
         print(f"a row is {args.ranks} meetings")
     else:
         weights = ring_mixing_matrix(args.ranks, args.self_weight)
-        of_ranks = run_ranks(gossip_values, args.rounds, weights, world_size=args.ranks)
+        of_ranks = run_ranks(gossip_values, ROUNDS, weights, world_size=args.ranks)
         far = distances(of_ranks)
         print(f"predicted factor per round: {agreement_factor(weights):.4f}")
     print("round   distance   factor")
     print(f"{0:5} {far[0]:10.6f}")
     for turn in range(1, len(far)):
-        if turn <= 4 or turn % max(1, args.rounds // 8) == 0:
+        if turn <= 4 or turn % 3 == 0:
             factor = far[turn] / far[turn - 1] if far[turn - 1] > 1e-12 else 0.0
             print(f"{turn:5} {far[turn]:10.6f} {factor:8.4f}")
 

@@ -1,14 +1,11 @@
-"""Train by steps of one's own, and average the models only now and then.
+"""Let each rank train by itself, and average the models only now and then.
 
 Run:      python demos/decentralised/local_sgd.py --ranks 4
 Look for: with a meeting every 4 steps each rank sends a quarter of the bytes, and the
           loss is hardly worse. Between meetings the replicas drift apart.
 Try:      --sorted. Now each rank has its own digits and sees no others: rare meetings
           cost more. Or --outer, which adds a momentum between the meetings (DiLoCo).
-          --seed 1: other batches and another start, and the same lessons.
 """
-
-import argparse
 
 from parallel_by_hand.decentralised.local_sgd import (
     LOCAL_BATCH,
@@ -17,24 +14,21 @@ from parallel_by_hand.decentralised.local_sgd import (
     mean_bytes_sent,
     train_with_each,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(1, 16), default=4)
     parser.add_argument("--steps", type=at_least(1, 2000), default=128)
     parser.add_argument("--sorted", action="store_true", help="each has its own digits")
     parser.add_argument("--outer", action="store_true", help="momentum of meetings")
-    parser.add_argument("--seed", type=at_least(0, 1000), default=0)
     args = parser.parse_args()
 
     print(f"{args.ranks} ranks, {args.steps} steps of {LOCAL_BATCH} images each")
     print("meeting every   bytes sent per rank   loss   farthest apart")
     distances = [every for every in (1, 4, 16, 64) if every <= args.steps]
-    options = args.steps, args.sorted, args.outer, args.seed
+    options = args.steps, args.sorted, args.outer
     of_ranks = run_ranks(train_with_each, distances, *options, world_size=args.ranks)
     for every, runs in zip(distances, zip(*of_ranks, strict=True), strict=True):
         loss, apart = loss_of(runs[0].history[-1]), drift(runs).max()

@@ -1,4 +1,4 @@
-"""Local SGD in one small file, with nothing but torch: a start of your own.
+"""Local SGD in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/decentralised/own_local_sgd.py --every 8   (one line)
@@ -10,6 +10,7 @@ Try:      --every 1 and --every 75: 75 meetings, and one. And --save model.pt.
 import argparse
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -19,9 +20,17 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def steps_between(text: str) -> int:
@@ -80,7 +89,9 @@ def main() -> None:
         group = f"{ranks} ranks" if ranks > 1 else "1 rank"
         print(f"{group}, {meetings} meetings, one model: {torch.equal(low, high)}")
         if args.save:
-            torch.save(model.state_dict(), args.save)
+            with open(f"{args.save}.{os.getpid()}", "xb") as file:
+                torch.save(model.state_dict(), file)
+            os.replace(file.name, args.save)  # never half a file
     dist.destroy_process_group()
 
 

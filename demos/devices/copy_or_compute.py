@@ -9,8 +9,6 @@ Try:      --host torch. Now the host multiplies as fast as the device does, and 
           GPU, and the matrices lie in pageable and in pinned memory.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.devices.copy_or_compute import (
@@ -24,7 +22,9 @@ from parallel_by_hand.devices.gpu_products import (
     measure_gpu_constants,
     time_here_and_on_gpu,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import program_parser, run_program, run_ranks
+
+SIZES = [2, 4, 8, 16, 32, 64]  # rows of a matrix
 
 
 def print_here_and_away(
@@ -43,19 +43,13 @@ def print_here_and_away(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--host", choices=["python", "torch"], default="python")
-    parser.add_argument(
-        "--largest", type=at_least(2, 512), default=64, help="rows of a matrix"
-    )
-    args = parser.parse_args()
+    host = parser.parse_args().host
 
     torch.set_num_threads(1)
-    costs = measure_constants(args.host)
-    sizes = [n for n in (2**k for k in range(1, 10)) if n <= args.largest]
-    times = run_ranks(time_here_and_away, sizes, args.host)[0]
+    costs = measure_constants(host)
+    times = run_ranks(time_here_and_away, SIZES, host)[0]
     print_here_and_away(times, costs)
     if not torch.cuda.is_available():
         print("no GPU: pageable and pinned memory are not compared")

@@ -4,12 +4,11 @@ Run:      python demos/devices/host_runs_ahead.py --orders 5 --seconds 0.03
 Look for: the host has launched everything before the device has finished the first
           order. A clock on the host that does not wait reads next to nothing. With
           `synchronize`, and by events in the queue, it reads the real time.
-Try:      --waiting 10. Orders of somebody else are in the queue already: who stops the
-          clock after `synchronize` has measured them, too; the events have not.
+          (The device is a thread that sleeps for each order: simulated.)
+Try:      --waiting 10. Orders of another program are in the queue already: a clock that
+          stops after `synchronize` has measured them too; the events have not.
           With a GPU, a second table does the same with matrix products on it.
 """
-
-import argparse
 
 import torch
 
@@ -18,20 +17,15 @@ from parallel_by_hand.devices.host_runs_ahead import (
     three_clocks,
     three_clocks_of_gpu,
 )
-from sidebyside import Timeline, at_least, between, run_program
+from sidebyside import Timeline, at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--orders", type=at_least(1, 100), default=5)
-    parser.add_argument(
-        "--seconds", type=between(0.001, 1), default=0.03, help="of each order"
-    )
-    parser.add_argument(
-        "--waiting", type=at_least(0, 100), default=0, help="orders before those timed"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--orders", type=at_least(1, 100), default=5)
+    add("--seconds", type=between(0.001, 1), default=0.03, help="of each order")
+    add("--waiting", type=at_least(0, 100), default=0, help="orders before those timed")
     args = parser.parse_args()
 
     with Timeline() as timeline:

@@ -24,7 +24,7 @@ from parallel_by_hand.failures.resumed_digits import (
     train_through_accidents,
     trained_parameters,
 )
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 FAILURES = "worker", "agent", "rendezvous", "link"
 
@@ -68,9 +68,7 @@ def existing_folder(text: str) -> Path:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--failure", choices=list(FAILURES), default="worker")
     add("--ranks", type=at_least(1, 16), default=2)

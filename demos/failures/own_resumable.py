@@ -1,18 +1,20 @@
-"""Training that survives the death of a rank, with nothing but torch: a start of yours.
+"""Training that survives the death of a rank, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3
               demos/failures/own_resumable.py --checkpoint saved.pt --kill-at 25
               (one line; the kill is an experiment)
 Look for: the last rank kills itself after step 25. torchrun starts all ranks again,
           they go on after step 20, and the loss is that of a run without the kill.
-          (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first. Else torchrun
+          (With torch 2.13 set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 first, or torchrun
           keeps one store for all restarts, and a rank may find a dead one's address.)
 Try:      the same line again: it has nothing left to do. And without --checkpoint.
 """
 
 import argparse
+import contextlib
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -24,9 +26,17 @@ EVERY, STEPS = 10, 60
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def step_number(text: str) -> int:
@@ -39,11 +49,13 @@ def step_number(text: str) -> int:
 
 def save(state: dict, path: str) -> None:
     """The file under `path` is whole at any moment, old or new."""
-    with open(path + ".unfinished", "wb") as file:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path + ".unfinished")  # left by a rank that was killed
+    with open(path + ".unfinished", "xb") as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path + ".unfinished", path)
+    os.replace(file.name, path)
 
 
 def train(path: str | None, kill_at: int | None, device: str) -> float:

@@ -12,7 +12,6 @@ Try:      --threads 4. The gain ends where the cores end.
           needs the GIL.
 """
 
-import argparse
 import hashlib
 from collections.abc import Callable
 from statistics import median
@@ -21,7 +20,7 @@ from time import perf_counter, process_time
 
 import torch
 
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine, program_parser, run_program
 
 ROUNDS = 3
 
@@ -71,13 +70,10 @@ def time_kernel(way, work: Callable[[], object], times: int) -> tuple[float, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--threads", type=at_least(1, 16), default=2)
-    parser.add_argument(
-        "--size", type=at_least(1, 4000), default=800, help="of the square matrix"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--threads", type=at_least(1, 16), default=2)
+    add("--size", type=at_least(1, 4000), default=800, help="of the square matrix")
     args = parser.parse_args()
 
     torch.set_num_threads(1)  # or one product alone would use every core

@@ -7,11 +7,17 @@ Look for: four threads that sleep half a second each are done after half a secon
 Try:      --threads 500. Would you start 500 processes to wait for 500 web pages?
 """
 
-import argparse
 from threading import Thread
 from time import process_time, sleep
 
-from sidebyside import Timeline, at_least, positive_float, run_program, span
+from sidebyside import (
+    Timeline,
+    at_least,
+    positive_float,
+    program_parser,
+    run_program,
+    span,
+)
 
 MOST_LANES = 16  # that are drawn
 
@@ -36,13 +42,10 @@ def doze_all_at_once(threads: int, seconds: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--threads", type=at_least(1, 2000), default=4)
-    parser.add_argument(
-        "--seconds", type=positive_float, default=0.5, help="of sleep each"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--threads", type=at_least(1, 2000), default=4)
+    add("--seconds", type=positive_float, default=0.5, help="of sleep each")
     args = parser.parse_args()
 
     # Sleeping one by one is so slow that a few of them tell the story.

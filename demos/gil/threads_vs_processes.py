@@ -9,14 +9,13 @@ Try:      --steps 1_000. Now starting the workers costs more than they save.
           now the processes take turns as well.
 """
 
-import argparse
 import multiprocessing
 import sys
 from statistics import median
 from threading import Thread
 from time import perf_counter
 
-from sidebyside import at_least, positive_int, run_program
+from sidebyside import at_least, positive_int, program_parser, run_program
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 Process = multiprocessing.get_context("spawn").Process
@@ -51,13 +50,10 @@ def time_threads_or_processes(kind: type, workers: int, steps: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workers", type=at_least(1, 64), default=2)
-    parser.add_argument(
-        "--steps", type=positive_int, default=5_000_000, help="of work per worker"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=2)
+    add("--steps", type=positive_int, default=5_000_000, help="of work per worker")
     args = parser.parse_args()
 
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -3,24 +3,21 @@
 Run:      python demos/machines/hierarchical_all_reduce.py --rate 200
 Look for: a flat ring of four ranks sends one and a half tensors across the link in each
           direction, hierarchical all-reduce one. The times follow the bytes. Where this
-          system makes two hosts the link is one between their networks, and its own
-          counter stands beside ours: headers and acknowledgements take 6 or 7 per cent.
-          Else it is simulated.
+          system allows two hosts, the link joins their networks, and its own counter
+          stands beside ours: headers and acknowledgements take 6 or 7 per cent.
+          Otherwise it is simulated.
 Try:      --order dealt: neighbours in the ring never sit on one machine, and it sends
           twice the bytes. --per-machine 1: nothing is left to gain.
+          (It takes ten to twenty seconds.)
 """
-
-import argparse
 
 from parallel_by_hand.machines.hierarchical_all_reduce import bytes_across, time_across
 from parallel_by_hand.machines.two_machines import TwoMachines
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rate", type=between(10, 2000), default=200, help="Mbit/s")
     parser.add_argument("--megabytes", type=between(0.01, 64), default=16)
     parser.add_argument("--per-machine", type=at_least(1, 8), default=2, help="ranks")

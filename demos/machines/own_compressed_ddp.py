@@ -12,6 +12,7 @@ Try:      --send powersgd, which sends a few per cent. And --save model.pt.
 import argparse
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -22,9 +23,17 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def train_compressed(send: str, device: str, epochs: int = 2) -> tuple:
@@ -75,7 +84,9 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"loss of the last batch {loss:.3f}")
         if args.save:
-            torch.save(model.state_dict(), args.save)
+            with open(f"{args.save}.{os.getpid()}", "xb") as file:
+                torch.save(model.state_dict(), file)
+            os.replace(file.name, args.save)  # never half a file
     dist.destroy_process_group()
 
 

@@ -7,20 +7,17 @@ Try:      python demos/machines/two_hosts.py --program demos/machines/roll_call.
           Now LOCAL_RANK 0 is there twice, and RANK 0 once.
 """
 
-import argparse
 import os
 import socket
 
-from sidebyside import run_program
+from sidebyside import program_parser, run_program
 
 SET_BY_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.parse_args()
     words = [f"{name} {os.environ.get(name, '-')}" for name in SET_BY_TORCHRUN]
     meeting = ":".join(os.environ.get(name, "-") for name in MEETING)

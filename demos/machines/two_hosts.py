@@ -6,6 +6,7 @@ Look for: host-a and host-b have names and addresses of their own, and nothing b
           what it learns on one machine. Afterwards nothing is left of the hosts.
 Try:      --program demos/machines/roll_call.py --ranks-per-host 2: who is who.
           --latency 2 (ms): an answer now takes 4 ms more, and an epoch has hundreds.
+          (It takes ten to twenty seconds.)
 """
 
 import argparse
@@ -17,7 +18,7 @@ from parallel_by_hand.machines.torchrun_on_hosts import (
     run_torchrun,
     torchrun_command,
 )
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 TRAIN = Path(__file__).parents[1] / "ddp" / "train_digits.py"
 
@@ -29,9 +30,7 @@ def existing_program(text: str) -> Path:
 
 
 def main() -> int | None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--rate", type=between(1, 100_000), default=200, help="Mbit/s; default: 200")
     add("--latency", type=between(0, 1000), default=0, help="ms one way; default: 0")

@@ -10,7 +10,6 @@ Try:      --layers 3 5: a cut in another place. --layers 3 3 2: three ranks.
           --budget-mb 10: now even half of the network is too large.
 """
 
-import argparse
 import os
 
 from parallel_by_hand.memory.device_memory import DeviceFull
@@ -25,6 +24,7 @@ from sidebyside import (
     at_least,
     between,
     positive_int,
+    program_parser,
     run_program,
     run_ranks,
 )
@@ -50,9 +50,7 @@ def train_whole(steps: int, budget: int) -> tuple[str, CutNotes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     ranks = int(os.environ.get("WORLD_SIZE", 2))
     equal = [LAYERS * (r + 1) // ranks - LAYERS * r // ranks for r in range(ranks)]

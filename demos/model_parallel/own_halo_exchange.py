@@ -1,4 +1,4 @@
-"""Split images by space in one small file, with nothing but torch: a start of yours.
+"""Split images by space in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/model_parallel/own_halo_exchange.py   (one line)
@@ -9,6 +9,7 @@ Try:      --save model.pt, and find it there: all ranks have the same weights.
 import argparse
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -17,10 +18,18 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def file_to_write(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+def file_name(text: str) -> str:
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def swap_edges(top: torch.Tensor, bottom: torch.Tensor) -> tuple:
@@ -83,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--save", type=file_to_write, help="a file for the model")
+    parser.add_argument("--save", type=file_name, help="a file for the model")
     save = parser.parse_args().save
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
@@ -103,7 +112,9 @@ def main() -> None:
     if rank == 0:
         print(f"loss of the last batch {loss:.6f}")
         if save:
-            torch.save(model.state_dict(), save)
+            with open(f"{save}.{os.getpid()}", "xb") as file:
+                torch.save(model.state_dict(), file)
+            os.replace(file.name, save)  # never half a file
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""Model parallel training in one small file, with nothing but torch: a start of yours.
+"""Model parallel training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/model_parallel/own_model_parallel.py   (one line)
@@ -9,6 +9,7 @@ Try:      --save part, and find part0.pt and part1.pt, one file for each rank's 
 import argparse
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -16,10 +17,18 @@ import torch.distributed.nn  # before there is a group, or it keeps hold of it
 from torch.nn import Linear, ReLU, Sequential, functional
 
 
-def file_start(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+def file_name(text: str) -> str:
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text and f"{text}{os.environ.get('RANK', 0)}.pt")
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def train(rank: int, ranks: int, device: str, steps: int = 40) -> tuple:
@@ -60,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--save", type=file_start, help="how the files' names begin")
+    parser.add_argument("--save", type=file_name, help="how the files' names begin")
     save = parser.parse_args().save
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
@@ -80,7 +89,9 @@ def main() -> None:
     if rank == ranks - 1:  # the rank that knows the loss
         print(f"loss of the last batch {loss:.4f}")
     if save:
-        torch.save(model.state_dict(), f"{save}{rank}.pt")  # each rank its own layers
+        with open(f"{save}.{os.getpid()}", "xb") as file:
+            torch.save(model.state_dict(), file)  # each rank its own layers
+        os.replace(file.name, save)  # never half a file
     dist.destroy_process_group()
 
 

@@ -3,12 +3,10 @@
 Run:      python demos/model_parallel/three_ways_to_split.py
 Look for: all three train the same network: after each step they are within rounding of
           one process. They send and keep very different numbers of bytes.
-Try:      --zoom 4: larger images. By space sends little more, the others a lot more.
-          --maps 64 --batch 4: many channels, few images. Now the weights' gradients
-          cost by space more than the images save.
+Try:      --zoom 4: larger images. The split by space sends little more, the others a
+          lot more. --maps 64 --batch 4: many channels, few images. Now the split by
+          space costs more for the weights' gradients than it saves on the images.
 """
-
-import argparse
 
 from parallel_by_hand.model_parallel.convolution_cuts import bytes_of_splits
 from parallel_by_hand.model_parallel.three_ways_to_split import (
@@ -17,7 +15,7 @@ from parallel_by_hand.model_parallel.three_ways_to_split import (
     gap_to_one_process,
     train_split,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 HEAD_OF_SPLITS = (
     "              gap   bytes of rank 0 and 1: sent"
@@ -33,11 +31,8 @@ def print_split(way: str, parts: list[NotesOfThreeWays], gap: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
-    add("--steps", type=at_least(1, 100), default=10, help="default: 10")
     add("--batch", type=at_least(1, 512), default=64, help="images; default: 64")
     add(
         "--zoom", type=at_least(1, 8), default=1, help="8 pixels times this; default: 1"
@@ -46,7 +41,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.maps % 2:
         parser.error(f"argument --maps: two ranks need an even number, not {args.maps}")
-    sizes = args.steps, args.batch, args.zoom, args.maps
+    sizes = 10, args.batch, args.zoom, args.maps
 
     side, channels = 8 * args.zoom, (1, args.maps, args.maps, 10)
     print(f"{args.batch} images of {side} x {side}, channels {channels}")

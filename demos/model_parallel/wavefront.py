@@ -8,8 +8,6 @@ Try:      --layers 4: T + 3 slots instead of 4 T.
           --chunk 4: fewer messages, and a longer way until the last layer begins.
 """
 
-import argparse
-
 from parallel_by_hand.model_parallel.wavefront import (
     gap_of_flow,
     time_flow_and_alone,
@@ -20,13 +18,11 @@ from parallel_by_hand.model_parallel.wavefront_flow import (
     rehearse_wavefront,
     slots_of_naps,
 )
-from sidebyside import at_least, between, run_program, run_ranks
+from sidebyside import at_least, between, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--layers", type=at_least(1, 6), default=2, help="and ranks; default: 2")
     add("--steps", type=at_least(1, 20), default=8, help="of the naps; default: 8")

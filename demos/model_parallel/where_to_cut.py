@@ -6,22 +6,17 @@ Look for: as many bytes go back as go forward. A cut is cheap after a layer whos
 Try:      --batch 64: twice the bytes at every cut.
 """
 
-import argparse
-
 from parallel_by_hand.model_parallel.networks_to_cut import (
     meter_cut_in_time,
     meter_every_cut,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--batch", type=at_least(1, 1024), default=32, help="default: 32"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--batch", type=at_least(1, 1024), default=32, help="default: 32")
     args = parser.parse_args()
     front, back = run_ranks(meter_every_cut, args.batch)
     print("network          cut after  parameters before  bytes forward     back")

@@ -9,6 +9,7 @@ Try:      --function nap. Waiting needs no core: more workers than cores are bes
           --function math:factorial --pieces 2000. Any function of one whole number,
           written module:name; a module of your own is looked for in this folder.
           --plot knee.png. Writes the figure to a file.
+          (It takes ten to twenty seconds.)
 """
 
 import argparse
@@ -17,7 +18,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
     cpu_share_of_piece,
 )
-from sidebyside import at_least, machine, output_file, run_program
+from sidebyside import at_least, machine, picture_file, program_parser, run_program
 
 if TYPE_CHECKING:
     from parallel_by_hand.overheads.cost_model import (
@@ -80,24 +80,19 @@ def print_worker_costs(times: Times, costs: "Costs", at_once: float, most: int) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add(
         "--function",
         type=function_for_workers,
         default="busy",
         help="busy, nap, draw or module:name",
     )
-    parser.add_argument("--pieces", type=at_least(1, 1_000_000), default=48)
-    parser.add_argument(
-        "--most", type=at_least(4, 64), help="workers tried (default: cores + 2)"
-    )
-    parser.add_argument("--rounds", type=at_least(1, 100), default=3)
-    parser.add_argument("--plot", type=output_file, help="a file to write, .png")
+    add("--pieces", type=at_least(1, 1_000_000), default=48)
+    add("--most", type=at_least(4, 64), help="workers tried (default: cores + 2)")
+    add("--rounds", type=at_least(1, 100), default=3)
+    add("--plot", type=picture_file, help="a file to write, .png")
     args = parser.parse_args()
-    if args.plot and args.plot.suffix not in (".png", ".svg", ".pdf"):
-        parser.error(f"argument --plot: must end in .png, not {args.plot.name!r}")
 
     from parallel_by_hand.overheads.cost_model import fit_costs
 
@@ -107,7 +102,7 @@ def main() -> None:
     capacity = here.capacity(here.usable_cores)
     at_once = max(1.0, capacity / max(share, 0.001))
     print(f"{args.pieces} pieces, up to {most} workers, rounds: {args.rounds}")
-    print(f"a piece uses a core for {share:.0%} of its time; ", end="")
+    print(f"a piece uses a core for {100 * share:.0f} % of its time; ", end="")
     print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
     times = time_crews(args.function, args.pieces, range(1, most + 1), args.rounds)
@@ -116,9 +111,7 @@ def main() -> None:
     )
     print_worker_costs(times, costs, at_once, most)
     if args.plot:
-        plot_crews(times, costs, at_once, max(most, 8)).savefig(
-            Path(args.plot), dpi=110
-        )
+        plot_crews(times, costs, at_once, max(most, 8)).savefig(args.plot, dpi=110)
         print(f"plot written to {args.plot}")
 
 

@@ -3,18 +3,17 @@
 Run:      python demos/parameter_server/hogwild.py --workers 2
 Look for: x[i].add_(1) loses next to nothing, for it reads and writes a number at once.
           With x.copy_(x + 1) another process may write between the reading and the
-          writing, and its update is lost: often, where all numbers are touched each
-          time (dense), hardly ever, where an update touches 10 of 10,000 (sparse). A
-          lock loses nothing, and costs time.
+          writing, and its update is lost: often where every update touches all
+          numbers (dense), hardly ever where it touches 10 of 10,000 (sparse). With a
+          lock nothing is lost, but it costs time.
 Try:      --size 100, then --size 100000: how does the share of lost updates change?
 """
 
-import argparse
 import multiprocessing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 if TYPE_CHECKING:  # not when it runs: only the processes that change numbers need torch
     from torch import Tensor
@@ -99,14 +98,13 @@ def count_lost_by_hogs(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--workers", type=at_least(1, 8), default=2)
     parser.add_argument("--size", type=at_least(1, 100_000), default=10_000)
     parser.add_argument("--updates", type=at_least(1, 20_000), default=2_000)
     args = parser.parse_args()
-    print(f"{args.workers} processes, {args.updates:,} updates each, of {args.size:,}")
+    print(f"{args.workers} processes, {args.updates:,} updates each,", end=" ")
+    print(f"{args.size:,} numbers")
     for name, (lost, seconds) in count_lost_by_hogs(**vars(args)).items():
         print(f"{name:<20} lost {100 * lost:6.2f} %   {seconds:.3f} s")
 

@@ -10,6 +10,7 @@ Try:      --updates 2000, and --save model.pt: rank 0 writes the parameters.
 import argparse
 import os
 import signal
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -23,9 +24,17 @@ def whole_number(text: str) -> int:
 
 
 def file_name(text: str) -> str:
-    if not os.path.basename(text) or not os.path.isdir(os.path.dirname(text) or "."):
-        raise argparse.ArgumentTypeError("must be a file in a folder that exists")
-    return text
+    """The file's path, behind a link too, once 2 MB have been written beside it."""
+    path = os.path.realpath(text)
+    folder, name = os.path.split(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "not a file")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
+    return path
 
 
 def serve(weights: torch.Tensor, workers: range, updates: int) -> list[int]:
@@ -84,7 +93,9 @@ def main() -> None:
         print(f"{args.updates} updates, mean staleness {sum(staleness) / args.updates}")
         print(f"loss {loss.item():.4f}")
         if args.save:
-            torch.save(weights, args.save)
+            with open(f"{args.save}.{os.getpid()}", "xb") as file:
+                torch.save(weights, file)
+            os.replace(file.name, args.save)  # never half a file
     else:
         work(images, labels, dist.get_rank())
     dist.destroy_process_group()

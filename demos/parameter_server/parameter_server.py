@@ -3,12 +3,12 @@
 Run:      python demos/parameter_server/parameter_server.py --design at-once
 Look for: in step, all wait for the slow worker at every update. At once, nobody waits,
           and the slow worker's gradients are stale: made for parameters that others
-          have changed since. The timeline in letters shows both.
+          have changed since. The timeline in letters shows both. (A gradient takes as
+          long as a nap of its worker, so the times are simulated.)
 Try:      --bound 1: a worker that is more than one gradient ahead of the slowest waits.
           --servers 2: each holds half of the parameters, and gets half of the bytes.
 """
 
-import argparse
 from functools import partial
 
 from parallel_by_hand.parameter_server.digits_server import (
@@ -21,34 +21,39 @@ from parallel_by_hand.parameter_server.server_and_workers import (
     staleness_of_workers,
     within_bound,
 )
-from sidebyside import Timeline, at_least, between, run_program, run_ranks
+from sidebyside import (
+    Timeline,
+    at_least,
+    between,
+    program_parser,
+    run_program,
+    run_ranks,
+)
+
+NAP = 0.02  # seconds that a worker needs for a gradient; the last one needs four times
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--design", choices=["in-step", "at-once"], default="at-once")
     add("--workers", type=at_least(1, 6), default=3)
     add("--servers", type=at_least(1, 4), default=1)
     add("--updates", type=at_least(1, 500), default=20)
     add("--rate", type=between(0, 10), default=0.1)
-    add("--nap", type=between(0, 0.1), default=0.02, help="seconds for a gradient")
-    add("--slow", type=between(1, 10), default=4, help="the last worker's, times nap")
     add(
         "--bound", type=at_least(0, 500), help="at once: gradients ahead of the slowest"
     )
     args = parser.parse_args()
     if args.bound is not None and args.design == "in-step":
         parser.error("argument --bound: only with --design at-once")
-    naps = [args.nap] * (args.workers - 1) + [args.slow * args.nap]
     goes = (
         everyone_may_go_on
         if args.bound is None
         else partial(within_bound, bound=args.bound)
     )
     design = args.design.replace("-", " ")
+    naps = [NAP] * (args.workers - 1) + [4 * NAP]
     with Timeline() as timeline:
         ranks = run_ranks(
             train_digits_with_server, design, naps, args.rate, args.updates,

@@ -6,23 +6,18 @@ Look for: found and predicted agree within 1 %. A delay of one halves the larges
 Try:      --delays 32 64: is the step halved again when the delay doubles?
 """
 
-import argparse
-
 from parallel_by_hand.parameter_server.stale_gradients import (
     found_stable_step,
     predicted_stable_step,
 )
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--curvature", type=between(0.001, 1000), default=1.0)
-    parser.add_argument(
-        "--delays", type=at_least(0, 64), nargs="+", default=[0, 1, 2, 4, 8, 16]
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--curvature", type=between(0.001, 1000), default=1.0)
+    add("--delays", type=at_least(0, 64), nargs="+", default=[0, 1, 2, 4, 8, 16])
     args = parser.parse_args()
     print("delay   found  predicted   apart")
     for delay in args.delays:

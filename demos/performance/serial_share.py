@@ -9,7 +9,6 @@ Try:      --serial 50. What do 8 workers gain, and what would 1000?
           --grow: the parallel part grows with the workers, and the time stays.
 """
 
-import argparse
 from statistics import median
 from time import sleep
 
@@ -20,30 +19,27 @@ from parallel_by_hand.performance.serial_share import (
     worker_counts_for_share,
 )
 from parallel_by_hand.performance.speedup_laws import amdahl
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine, program_parser, run_program
+
+ROUNDS = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--serial", type=at_least(0, 100), default=20, help="per cent of the work")
-    add("--workers", type=at_least(1, 16), default=8, help="at most")
-    add("--rounds", type=at_least(2, 100), default=5)
     add("--compute", action="store_true", help="instead of sleeping")
     add("--grow", action="store_true", help="the parallel part, with the workers")
     args = parser.parse_args()
 
-    most, share = args.workers, args.serial / 100
-    if args.compute:
-        most = min(most, machine().usable_cores)
+    share = args.serial / 100
+    most = min(8, machine().usable_cores) if args.compute else 8
     kind = "computing" if args.compute else "sleeping"
-    about = f"{args.serial} parts of 100 are serial, {kind}, {args.rounds} rounds"
+    about = f"{args.serial} parts of 100 are serial, {kind}, {ROUNDS} rounds"
     print(about, flush=True)
     work, counts = compute if args.compute else sleep, worker_counts_for_share(most)
     program = work, 0.25 * share, 0.25 * (1 - share), counts
-    seconds = time_serial_and_parallel(*program, args.rounds, args.grow)
+    seconds = time_serial_and_parallel(*program, ROUNDS, args.grow)
 
     law = "Gustafson" if args.grow else "Amdahl"
     print(f"{'workers':>7} {'time':>10} {'speedup':>9} {law:>9}")

@@ -8,8 +8,6 @@ Look for: with a fixed amount of work (Amdahl) the speedup never exceeds the wor
 Try:      --serial 1. How much do 1024 workers gain now, by either law?
 """
 
-import argparse
-
 from parallel_by_hand.performance.speedup_laws import (
     PROCESSORS,
     SCALED_SPEEDUPS,
@@ -17,26 +15,22 @@ from parallel_by_hand.performance.speedup_laws import (
     amdahl,
     gustafson,
 )
-from sidebyside import run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def main() -> None:
-    from sidebyside import at_least
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--serial", type=at_least(0, 100), default=20, help="per cent, default: 20"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--serial", type=at_least(0, 100), default=20, help="per cent, default: 20")
     share = parser.parse_args().serial / 100
 
-    print(f"{share:.0%} is serial\n{'workers':>7} {'Amdahl':>10} {'Gustafson':>10}")
+    print(f"{100 * share:.0f} % is serial")
+    print(f"{'workers':>7} {'Amdahl':>10} {'Gustafson':>10}")
     for workers in 1, 2, 4, 8, 16, 64, 256, PROCESSORS:
         fixed, grown = amdahl(share, workers), gustafson(share, workers)
         print(f"{workers:>7} {fixed:8.2f} × {grown:8.2f} ×")
-    low, high = SERIAL_SHARES
-    print(f"\npublished: {PROCESSORS} processors, {low:.1%} to {high:.1%} serial")
+    low, high = (f"{100 * share:.1f} %" for share in SERIAL_SHARES)
+    print(f"\npublished: {PROCESSORS} processors, {low} to {high} serial")
     for program, speedup in SCALED_SPEEDUPS.items():
         print(f"  {program:<14} {speedup:>5} ×")
 

@@ -6,7 +6,6 @@ Look for: both train the same two stages, and their losses agree to within round
 Try:      --rounds 30. The ratio moves less.
 """
 
-import argparse
 from statistics import median
 
 import torch
@@ -15,13 +14,11 @@ from parallel_by_hand.pipeline.pipeline_beside_torch import (
     SCHEDULES_OF_BOTH,
     both_pipelines_in_turn,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--microbatches", type=at_least(2, 64), default=4, help="default: 4")
     add("--rounds", type=at_least(1, 100), default=5, help="default: 5")

@@ -14,11 +14,8 @@ Try:      --schedule gpipe --microbatches 16, then interleaved: smaller bubbles.
                                           F0 B0 F1 B1
 """
 
-import argparse
-
 from parallel_by_hand.pipeline.schedule_arguments import (
     add_schedule_arguments,
-    picture_file_of_plan,
     schedule_from_arguments,
 )
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule, schedule_text
@@ -29,13 +26,13 @@ from parallel_by_hand.pipeline.schedule_rules import (
     timetable,
     timetable_length,
 )
-from sidebyside import between, positive_float, run_program
+from sidebyside import between, picture_file, program_parser, run_program
+
+SLOT = 0.05  # seconds, of --run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add_schedule_arguments(parser, stages=4, microbatches=8)
     add = parser.add_argument
     add(
@@ -48,8 +45,7 @@ def main() -> None:
         help="in forwards; of B and of W each (default: 1)",
     )
     add("--run", action="store_true", help="run it on real ranks, too")
-    add("--seconds", type=positive_float, default=0.05, help="a slot of --run")
-    add("--output", type=picture_file_of_plan, help="a picture, such as plan.png")
+    add("--output", type=picture_file, help="a picture, such as plan.png")
     args = parser.parse_args()
     schedule = schedule_from_arguments(parser, args)
     stages, microbatches = schedule_size(schedule)
@@ -71,9 +67,9 @@ def main() -> None:
             rehearse,  # the plan alone needs no torch
         )
 
-        done = rehearse(schedule, forward, backward, weights, args.seconds)
+        done = rehearse(schedule, forward, backward, weights, SLOT)
         panels["measured"] = done
-        seconds = timetable_length(done) * args.seconds
+        seconds = timetable_length(done) * SLOT
         share = 100 * bubble(done)
         print(f"measured on real ranks: {seconds:.2f} s, bubble {share:.1f} %")
     if args.output:

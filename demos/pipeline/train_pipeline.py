@@ -11,7 +11,6 @@ Try:      --schedule gpipe: the same losses, more micro-batches kept.
           --file plan.txt: a schedule of your own, one line per rank.
 """
 
-import argparse
 import os
 from itertools import pairwise
 from time import perf_counter
@@ -32,6 +31,7 @@ from sidebyside import (
     load_digits,
     positive_float,
     positive_int,
+    program_parser,
     run_program,
     run_ranks,
 )
@@ -102,9 +102,7 @@ def train_pipeline_in_one_process(args) -> tuple[nn.Sequential, list[float], flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add_schedule_arguments(parser, int(os.environ.get("WORLD_SIZE", 2)), microbatches=4)
     add("--epochs", type=positive_int, default=5, help="default: 5")

@@ -9,16 +9,12 @@ Try:      --accident kill --pool Pool --patience 20. Watch the processes meanwhi
           It waits as long as you let it.
 """
 
-import argparse
-
 from parallel_by_hand.practice.accidents import ACCIDENTS, POOLS, compare_accidents
-from sidebyside import positive_float, run_program
+from sidebyside import positive_float, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--pool", choices=POOLS, help="only this one")
     parser.add_argument("--accident", choices=ACCIDENTS, help="only this one")
     parser.add_argument("--patience", type=positive_float, default=2.0, help="seconds")

@@ -9,22 +9,19 @@ Look for: with shared memory next to nothing is sent, and the blocks are done so
 Try:      --cuts 8. 64 small blocks: more is sent, for the same product.
 """
 
-import argparse
 import math
 from statistics import median
 
 import numpy as np
 
 from parallel_by_hand.practice.block_matmul import BlockProduct, time_block_product
-from sidebyside import at_least, machine, run_program
+from sidebyside import at_least, machine, program_parser, run_program
 
 ROUNDS = 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     cores = machine().usable_cores
     parser.add_argument("--size", type=at_least(2, 5000), default=1000)
     parser.add_argument("--cuts", type=at_least(1, 16), default=2)

@@ -7,11 +7,11 @@ Try:      --program all. Predict first, from programs_to_diagnose.py, where each
           of them will say LOOK.
 """
 
-import argparse
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from parallel_by_hand.practice.diagnosis import diagnose, findings_table
+from sidebyside import program_parser
 from sidebyside.programs.run_program import end_with_parent, run_program
 
 
@@ -19,9 +19,7 @@ def main() -> None:
     from parallel_by_hand.practice.programs_to_diagnose import programs
 
     known = programs()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--program", choices=[*known, "all"], default="search")
     chosen = parser.parse_args().program
     # "spawn" is the one start method that Linux, macOS and Windows have in common.

@@ -33,7 +33,7 @@ from parallel_by_hand.practice.oscillator import (
     oscillator_tasks,
     simulate_oscillator,
 )
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, program_parser
 from sidebyside.course.single_use import hold_for_single_use
 from sidebyside.programs.arguments import output_file
 from sidebyside.programs.run_program import end_with_parent, run_program
@@ -52,8 +52,9 @@ def write_whole_data(path: Path, write) -> None:
     Its bytes are on the disk before its name is: so it is, even if the power fails.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)  # a link there would be written through
     try:
-        with open(beside, "wb") as file:
+        with open(beside, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -146,9 +147,7 @@ def generate_missing_data(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     cores = machine().usable_cores
     parser.add_argument("--tasks", type=at_least(1, 100_000), default=48)
     parser.add_argument("--seed", type=at_least(0), default=7)

@@ -10,7 +10,6 @@ Try:      --seconds 30, and look at the system monitor: six lines that say pytho
           none). End one of the four children there: its exit code changes.
 """
 
-import argparse
 import multiprocessing
 import os
 import sys
@@ -52,14 +51,11 @@ CHILDREN = [
 
 
 def main() -> None:
-    from sidebyside import positive_float  # here: the children do not need it
+    from sidebyside import positive_float, program_parser  # children need none
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--seconds", type=positive_float, default=0.5, help="of work (default: 0.5)"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--seconds", type=positive_float, default=0.5, help="of work (default: 0.5)")
     args = parser.parse_args()
 
     print(f"the parent has pid {os.getpid()}\n")

@@ -9,7 +9,6 @@ Try:      --threads 1000.
           threads (htop: H; Task Manager: add the column) says how many there are.
 """
 
-import argparse
 import os
 import threading
 import time
@@ -33,11 +32,9 @@ def thread_notes_ids_and_waits(
 def main() -> None:
     import psutil
 
-    from sidebyside.programs.arguments import at_least
+    from sidebyside import at_least, program_parser
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--threads", type=at_least(1, at_most=10_000), default=4)
     parser.add_argument(
         "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",

@@ -142,38 +142,32 @@ def print_creation_costs(found: dict[str, dict]) -> None:
 
 
 def main() -> None:
-    import argparse
     import json
     import tempfile
     from multiprocessing import resource_tracker
 
     import psutil
 
-    from sidebyside.programs.arguments import at_least, output_file, positive_float
+    from sidebyside import at_least, output_file, positive_float, program_parser
 
     free = psutil.virtual_memory().available // 2_000_000  # workers by fork need some
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add(
         "--most",
         type=at_least(2, 1_000_000),
         default=4000,
         help="workers of a kind (4000)",
     )
-    parser.add_argument(
-        "--seconds", type=positive_float, default=1.0, help="at most for a kind (1.0)"
-    )
-    parser.add_argument(
+    add("--seconds", type=positive_float, default=1.0, help="at most for a kind (1.0)")
+    add(
         "--megabytes",
         type=at_least(0, free),
         default=0,
         help="the parent has in memory (0)",
     )
-    parser.add_argument(
-        "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS"
-    )
-    parser.add_argument("--save", type=output_file, metavar="FILE")
+    add("--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS")
+    add("--save", type=output_file, metavar="FILE")
     args = parser.parse_args()
 
     global number

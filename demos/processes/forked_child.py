@@ -9,7 +9,6 @@ Look for: two threads in the parent, one in the child: of all threads only the o
 Try:      --numbers 3000000. Which line grows?
 """
 
-import argparse
 import multiprocessing
 import threading
 from array import array
@@ -53,14 +52,11 @@ def fork_and_read(count: int) -> tuple[int, int, list[float]]:
 
 
 def main() -> None:
-    from sidebyside.programs.arguments import at_least
+    from sidebyside import at_least, program_parser
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--numbers", type=at_least(1, 10_000_000), default=1_000_000, help="in each"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--numbers", type=at_least(1, 10_000_000), default=1_000_000, help="in each")
     args = parser.parse_args()
     if "fork" not in multiprocessing.get_all_start_methods():
         print("This system has no fork: its children begin with nothing.")

@@ -10,7 +10,6 @@ Try:      --hold 30, and find the family in the system monitor: `ps f`, or htop 
           Manager, Details (Windows). There, too, each is a line that says python.
 """
 
-import argparse
 import contextlib
 import multiprocessing
 import os
@@ -127,11 +126,9 @@ def is_alive(process) -> bool:
 def main() -> None:
     import psutil  # here: the children do not need it
 
-    from sidebyside.programs.arguments import at_least
+    from sidebyside import at_least, program_parser
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the family alive so long (default: 0)",

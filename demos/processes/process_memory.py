@@ -9,7 +9,6 @@ Try:      --start-method spawn. Now the child finds 1, as this file says: it has
           --hold 30, and compare the memory of the two in the system monitor.
 """
 
-import argparse
 import multiprocessing
 import os
 import time
@@ -33,15 +32,11 @@ def child_adds_100(connection: Connection, seconds: int) -> None:
 
 
 def main() -> None:
-    from sidebyside.programs.arguments import (
-        at_least,  # here: the child does not need it
-    )
+    from sidebyside import at_least, program_parser  # here: the child does not need it
 
     methods = multiprocessing.get_all_start_methods()
     default = "fork" if "fork" in methods else methods[0]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--start-method", choices=methods, default=default,
         help=f"how the child comes into being (default: {default})",

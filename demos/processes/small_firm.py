@@ -4,12 +4,11 @@ Run:      python demos/processes/small_firm.py (after you have drawn the tree)
 Look for: a process is the child of the process that started it. A thread is nobody's
           child. What a thread starts is a child of the process that the thread is in.
 Try:      write "forkserver" in place of "spawn" below (Linux, macOS), and run it again.
-          A process that nobody in the firm has started is now the parent: the fork
-          server, which forks itself for whoever asks. We stop with a KeyError.
+          Now the parent is a process that nobody in the firm has started: the fork
+          server, which forks itself on request. The program stops with a KeyError.
           --seconds 30, and find the five processes in the system monitor.
 """
 
-import argparse
 import multiprocessing
 import os
 from threading import Thread
@@ -69,11 +68,9 @@ def open_the_firm() -> dict[str, str]:
 
 
 def main() -> None:
-    from sidebyside import positive_float  # here: the children do not need it
+    from sidebyside import positive_float, program_parser  # children need none
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--seconds", type=positive_float, default=0.01, help="each stays so long (0.01)"
     )

@@ -8,7 +8,6 @@ Try:      compare with process_memory.py, line by line.
           column for threads (htop: H; Task Manager: add the column) says 2.
 """
 
-import argparse
 import os
 import time
 from threading import Thread, get_native_id
@@ -34,11 +33,9 @@ def thread_adds_100(lines: list[str], seconds: int) -> None:
 
 
 def main() -> None:
-    from sidebyside.programs.arguments import at_least
+    from sidebyside import at_least, program_parser
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--hold", type=at_least(0, 86_400), default=0, metavar="SECONDS",
         help="keep the thread alive so long (default: 0)",

@@ -10,7 +10,6 @@ Try:      --in-order. Both threads take the lock of account 1 first, and both fi
 The exit status is 0 when the threads did as expected: hung, or with --in-order not.
 """
 
-import argparse
 from threading import Thread
 
 from parallel_by_hand.races.deadlock import (
@@ -21,22 +20,15 @@ from parallel_by_hand.races.deadlock import (
     transfer_in_order,
     transfer_until_deadlock,
 )
-from sidebyside import run_program
+from sidebyside import at_least, positive_float, program_parser, run_program
 
 
 def main() -> int:
-    from sidebyside import at_least, positive_float
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--in-order", action="store_true", help="take the locks in one order"
-    )
-    parser.add_argument(
-        "--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread"
-    )
-    parser.add_argument(
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--in-order", action="store_true", help="take the locks in one order")
+    add("--transfers", type=at_least(1, 1_000_000), default=500, help="of each thread")
+    add(
         "--patience", type=positive_float, default=1.0,
         help="seconds without a transfer after which the watchdog speaks up",
     )  # fmt: skip

@@ -10,22 +10,15 @@ Try:      --program locked. Only the two orders are left that end as they should
           --updates 3. How small can x get? The answer is neither 6 nor 3.
 """
 
-import argparse
-
 from parallel_by_hand.races.interleavings import PROGRAMS, endings
-from sidebyside import run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def main() -> None:
-    from sidebyside import at_least
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", choices=PROGRAMS, default="plain")
-    parser.add_argument(
-        "--updates", type=at_least(1, 3), default=1, help="of each thread, 1 to 3"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--program", choices=PROGRAMS, default="plain")
+    add("--updates", type=at_least(1, 3), default=1, help="of each thread, 1 to 3")
     args = parser.parse_args()
 
     a, b = (program * args.updates for program in PROGRAMS[args.program])

@@ -9,7 +9,6 @@ Try:      --workers 4. More workers lose a larger part.
           is still there, and the test no longer shows it.
 """
 
-import argparse
 import sys
 
 from parallel_by_hand.races.lost_update import (
@@ -29,18 +28,13 @@ UPDATES = {
 
 
 def main() -> None:
-    from sidebyside import at_least, positive_int  # here: children do not need it
+    from sidebyside import at_least, positive_int, program_parser  # not for children
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--workers", type=at_least(1, 64), default=2, help="1 to 64, default 2"
-    )
-    parser.add_argument(
-        "--updates", type=positive_int, default=400_000, help="of each worker"
-    )
-    parser.add_argument("--rounds", type=at_least(1, 1000), default=4)
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=2, help="1 to 64, default 2")
+    add("--updates", type=positive_int, default=400_000, help="of each worker")
+    add("--rounds", type=at_least(1, 1000), default=4)
     args = parser.parse_args()
 
     right = args.workers * args.updates

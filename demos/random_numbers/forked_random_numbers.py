@@ -19,7 +19,7 @@ from platform import python_version
 
 import numpy as np  # NumPy 2 makes np.random when it is first named: not yet
 
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 UNTOUCHED = "np.random, first used by the worker"
 USED = (
@@ -105,9 +105,7 @@ def module_before_fork(text: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--workers", type=at_least(2, 16), default=2)
     parser.add_argument(
         "--preload", type=module_before_fork, nargs="+", default=[], metavar="MODULE",

@@ -8,7 +8,6 @@ Look for: DataLoader gives each worker a seed of its own for random, np.random a
 Try:      --start-method spawn, or fork on Linux. The same numbers, digit for digit.
 """
 
-import argparse
 import multiprocessing
 
 from parallel_by_hand.random_numbers.loader_workers import (
@@ -17,7 +16,7 @@ from parallel_by_hand.random_numbers.loader_workers import (
     new_stream,
     start_method,
 )
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 COLUMNS = ("random", "np.random", "torch", "dataset.rng")
 
@@ -32,15 +31,10 @@ def show_items_of_loader(title: str, items: list[list[float]]) -> None:
 
 def main() -> None:
     methods = multiprocessing.get_all_start_methods()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workers", type=at_least(2, 16), default=2)
-    parser.add_argument(
-        "--start-method",
-        choices=methods,
-        default=start_method(),
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--workers", type=at_least(2, 16), default=2)
+    add("--start-method", choices=methods, default=start_method())
     args = parser.parse_args()
 
     for title, init in {"as it is": None, "worker_init_fn": new_stream}.items():

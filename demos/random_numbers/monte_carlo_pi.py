@@ -6,10 +6,8 @@ Look for: with copied streams all workers compute the same number, so the error 
           says: four times as many workers, half the error.
           No number looks wrong by itself. Only the error that does not shrink tells.
 Try:      --points 10_000. Copied streams gain by more points, never by more workers.
-          --seed 1. Other numbers, the same story.
 """
 
-import argparse
 import math
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,23 +18,20 @@ from parallel_by_hand.random_numbers.monte_carlo_pi import (
     pi_errors,
     spawned,
 )
-from sidebyside import at_least, machine
+from sidebyside import at_least, machine, program_parser
 from sidebyside.programs.run_program import end_with_parent, run_program
+
+REPEATS = 1000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workers", type=at_least(1, 64), default=8)
-    parser.add_argument(
-        "--points", type=at_least(1, 1_000_000), default=1000, help="per worker"
-    )
-    parser.add_argument("--repeats", type=at_least(1, 1_000_000), default=1000)
-    parser.add_argument("--seed", type=at_least(0), default=0)
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--workers", type=at_least(1, 64), default=8)
+    add("--points", type=at_least(1, 1_000_000), default=1000, help="per worker")
     args = parser.parse_args()
 
-    points, repeats = [args.points] * args.workers, [args.repeats] * args.workers
+    points, repeats = [args.points] * args.workers, [REPEATS] * args.workers
     processes = min(args.workers, machine().usable_cores)
     found = {}
     # "spawn" is the one start method that Linux, macOS and Windows have in common.
@@ -47,12 +42,12 @@ def main() -> None:
                 flush=True,
             )
             of_each = list(
-                pool.map(circle_hits, streams(args.seed, args.workers), points, repeats)
+                pool.map(circle_hits, streams(0, args.workers), points, repeats)
             )
             print(" ", *(f"{4 * some[0] / args.points:.4f}" for some in of_each[:8]))
             found[streams.__name__] = pi_errors(of_each, args.points)
 
-    print(f"\nerror of the estimate, root mean square of {args.repeats} repeats")
+    print(f"\nerror of the estimate, root mean square of {REPEATS} repeats")
     print(f"{'workers':>9} {'copied':>9} {'spawned':>9} {'theory':>9}")
     together = 1
     while together <= args.workers:

@@ -8,21 +8,16 @@ Look for: DataLoader gives worker w the seed base + w, and draws `base` from tor
 Try:      --ranks 3. Six workers: two seeds, then six.
 """
 
-import argparse
-
 from parallel_by_hand.random_numbers.workers_of_ranks import seeds_of_workers
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(1, 4), default=2)
-    parser.add_argument("--workers", type=at_least(1, 4), default=2, help="per rank")
-    args = parser.parse_args()
+    ranks = parser.parse_args().ranks
 
-    of_each = run_ranks(seeds_of_workers, args.workers, world_size=args.ranks)
+    of_each = run_ranks(seeds_of_workers, world_size=ranks)
     for name in of_each[0]:
         print(f"{name}\n  rank  worker  seed")
         for rank, seeds in enumerate(of_each):

@@ -10,7 +10,6 @@ Try:      --between 1: a slow network between the machines. Then --hidden 12288
           cannot be cut. --memory 1: what is the least that a GPU needs?
 """
 
-import argparse
 from dataclasses import replace
 
 from parallel_by_hand.scale.known_gpus import KNOWN_GPUS
@@ -23,7 +22,7 @@ from parallel_by_hand.scale.plan_pictures import (
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
 from parallel_by_hand.scale.published_runs import EFFICIENCY
 from parallel_by_hand.scale.training_plan import Cluster, Model
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 
 def cluster_from_arguments(parser, args) -> Cluster:
@@ -32,7 +31,7 @@ def cluster_from_arguments(parser, args) -> Cluster:
         allowed = "must be up to 8, or a multiple of 8"
         parser.error(f"argument --gpus: {allowed}, not {args.gpus}")
     cluster = replace(
-        KNOWN_GPUS[args.machine],
+        KNOWN_GPUS["A100"],
         gpus_per_node=min(8, args.gpus),
         nodes=max(1, args.gpus // 8),
         efficiency=EFFICIENCY,
@@ -45,9 +44,7 @@ def cluster_from_arguments(parser, args) -> Cluster:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("--layers", type=at_least(1, 1000), default=36)
     add("--hidden", type=at_least(1, 10**5), default=4096)
@@ -56,7 +53,6 @@ def main() -> None:
     add("--vocabulary", type=at_least(1, 10**6), default=51_200)
     add("--batch", type=at_least(1, 10**5), default=512, help="sequences in a step")
     add("--gpus", type=at_least(1, 16_384), default=128)
-    add("--machine", choices=KNOWN_GPUS, default="A100")
     add("--memory", type=between(0.001, 1000), default=80, help="GB of a GPU")
     add("--between", type=between(0.001, 10**4), help="GB/s of a GPU to other machines")
     for degree in "data", "tensor", "pipeline":
@@ -73,7 +69,7 @@ def main() -> None:
         return all(getattr(strategy, d) == count for d, count in wanted.items())
 
     print(f"{model.numbers / 1e9:.1f} billion parameters on {args.gpus:,} "
-          f"{args.machine}, {args.batch:,} sequences of {args.sequence:,}")  # fmt: skip
+          f"A100, {args.batch:,} sequences of {args.sequence:,}")  # fmt: skip
     survey = survey_strategies(model, cluster, args.batch, tell=print)
     best = fastest_strategies(survey, among=asked, tell=print)
     print_best_plans(survey, best, asked)

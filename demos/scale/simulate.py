@@ -14,14 +14,13 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
 import argparse
 from dataclasses import replace
 
-from parallel_by_hand.pipeline.schedule_arguments import picture_file_of_plan
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale.known_gpus import KNOWN_GPUS
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
 from parallel_by_hand.scale.step_tables import print_step
 from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Model, Strategy
-from sidebyside import at_least, output_file, run_program
+from sidebyside import at_least, output_file, program_parser, run_program
 
 MOST_LANES = 8  # stages in the text timeline
 
@@ -52,16 +51,13 @@ def add_strategy_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add_model_arguments(parser)
     add_strategy_arguments(parser)
     add = parser.add_argument
     add("--gpu", choices=KNOWN_GPUS, default="A100")
     add("--nodes", type=at_least(1, 10_000), default=4, help="of 8 GPUs; default: 4")
     add("--trace", type=output_file, help="write a Chrome trace of the step")
-    add("--output", type=picture_file_of_plan, help="draw it, such as step.png")
     args = parser.parse_args()
     read = vars(args)
     model = Model(*(read[name] for name in Model.__dataclass_fields__))
@@ -74,15 +70,12 @@ def main() -> None:
         parser.error(str(problem))
 
     print_step(step)
-    if args.trace or args.output or strategy.pipeline <= MOST_LANES:
+    if args.trace or strategy.pipeline <= MOST_LANES:
         timeline = timeline_of_step(step)
     if strategy.pipeline <= MOST_LANES:
         print(f"\n{timeline.text(64)}")
     if args.trace:
         print(f"written: {timeline.save(args.trace)}")
-    if args.output:
-        timeline.plot().savefig(args.output, dpi=150)
-        print(f"drawn: {args.output}")
 
 
 if __name__ == "__main__":

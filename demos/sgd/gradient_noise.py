@@ -8,8 +8,6 @@ Try:      --target 0.25. Nearer to the optimum the gradient is small and the noi
           not: the noise scale grows, and so does the batch that is worth having.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.sgd.digits_network import digits_network
@@ -20,16 +18,13 @@ from parallel_by_hand.sgd.gradient_noise import (
     noise_scale_from_two_sizes,
     squared_norms_in_training,
 )
-from sidebyside import between, run_program
+from sidebyside import between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--target", type=between(0.2, 2), default=0.6, help="loss to reach"
-    )
+    parser = program_parser(__doc__)
+    add = parser.add_argument
+    add("--target", type=between(0.2, 2), default=0.6, help="loss to reach")
     target = parser.parse_args().target
     torch.set_num_threads(1)
 

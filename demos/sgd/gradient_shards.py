@@ -4,11 +4,9 @@ Run:      python demos/sgd/gradient_shards.py --sizes 48 16
 Look for: weighted by the sizes, the shards' gradients give the batch's gradient, up to
           rounding. Their plain mean does so for equal shards only. It makes no
           difference whether shards are computed side by side or one after the other.
-Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. In an equal cut all agrees;
-          in the other one sample weighs as much as sixty-one.
+Try:      --sizes 16 16 16 16, and then --sizes 61 1 1 1. With equal shards all agree;
+          in the other cut, one sample weighs as much as sixty-one.
 """
-
-import argparse
 
 import torch
 
@@ -23,13 +21,11 @@ from parallel_by_hand.sgd.gradient_shards import (
     gradients_in_time,
     weighted_by_size,
 )
-from sidebyside import Timeline, at_least, run_program
+from sidebyside import Timeline, at_least, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--sizes", type=at_least(1, 100), nargs="+", default=[48, 16])
     sizes = parser.parse_args().sizes
     if len(sizes) > 8:

@@ -8,8 +8,6 @@ Try:      --base-rate 0.1. A milder rate: is the warm-up worth anything?
           --base-rate 0.3. Scaled, that is too much: not even the warm-up helps.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.sgd.digits_network import digits_here
@@ -19,19 +17,17 @@ from parallel_by_hand.sgd.large_batch import (
     large_batch_rates,
     mean_and_interval,
 )
-from sidebyside import at_least, between, run_program
+from sidebyside import at_least, between, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--base-rate", type=between(0.001, 10), default=0.15)
     parser.add_argument("--seeds", type=at_least(2, 100), default=12)
     args = parser.parse_args()
     torch.set_num_threads(1)
 
-    print(f"wrong of the held-out images after {EPOCHS} epochs, {args.seeds} seeds")
+    print(f"held-out images answered wrongly after {EPOCHS} epochs, {args.seeds} seeds")
     print(f"{'':<24} {'batch':>6} {'updates':>8} {'wrong in %':>18}")
     for name, (batch, rate) in large_batch_rates(args.base_rate).items():
         mean, half = mean_and_interval(

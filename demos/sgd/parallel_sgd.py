@@ -8,8 +8,6 @@ Look for: on the convex problem one message per worker at the end is nearly as g
 Try:      --workers 16. Each share is smaller, and the convex average holds.
 """
 
-import argparse
-
 import torch
 from torch import nn
 
@@ -23,7 +21,7 @@ from parallel_by_hand.sgd.parallel_sgd import (
     mean_of_models,
     worker_batches,
 )
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def print_held_out(name: str, model: nn.Module, messages: object = "") -> None:
@@ -32,9 +30,7 @@ def print_held_out(name: str, model: nn.Module, messages: object = "") -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--workers", type=at_least(2, 64), default=4)
     parser.add_argument("--steps", type=at_least(1, 2000), default=200)
     args = parser.parse_args()

@@ -1,14 +1,13 @@
 """Save a sharded training from some ranks, and go on with others.
 
 Run:      python demos/sharding/checkpoint_resharding.py
-Look for: four ranks train and write a checkpoint, a file each. Two ranks read it, cut
+Look for: four ranks train and write a checkpoint, one file each. Two ranks read it, cut
           everything anew, and go on: their losses are those of a training that nobody
           interrupted, up to rounding.
 Try:      --damage torn, a file that ends too early, or --damage foreign, a checkpoint
           of another model: both are refused in one sentence. --readers 3 also works.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from parallel_by_hand.sharding.checkpoint_resharding import (
     damage_checkpoint,
     train_sharded,
 )
-from sidebyside import RankFailed, at_least, run_program, run_ranks
+from sidebyside import RankFailed, at_least, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--writers", type=at_least(1, 8), default=4)
     parser.add_argument("--readers", type=at_least(1, 8), default=2)
     parser.add_argument("--damage", choices=["none", "torn", "foreign"], default="none")

@@ -7,8 +7,6 @@ Try:      --ranks 1024. ZeRO-1 and 2 end at what they leave whole on every rank,
           does not. Then --precision single: float32 without a copy, FSDP2's default.
 """
 
-import argparse
-
 from parallel_by_hand.sharding.ledger import (
     PRECISIONS,
     STRATEGIES,
@@ -16,16 +14,16 @@ from parallel_by_hand.sharding.ledger import (
     state_bytes,
 )
 from parallel_by_hand.sharding.memory_ledger import Transformer, bar_of_state, gigabytes
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def print_memory_ledger(
-    model: Transformer, ranks: int, sequences: int, precision: str, strategies: tuple
+    model: Transformer, ranks: int, sequences: int, precision: str
 ) -> None:
     activations = model.activations(sequences, precision)
     states = {
         name: state_bytes(model.numbers, ranks, name, PRECISIONS[precision])
-        for name in strategies
+        for name in STRATEGIES
     }
     columns = [*StateBytes._fields, "activations", "total"]
     print(f"{model.numbers:,} parameters, {ranks:,} ranks, GB on each rank")
@@ -40,9 +38,7 @@ def print_memory_ledger(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add, usual = parser.add_argument, Transformer()
     add("--width", type=at_least(1, 10**6), default=usual.width)
     add("--layers", type=at_least(1, 10**5), default=usual.layers)
@@ -52,15 +48,13 @@ def main() -> None:
     add("--sequences", type=at_least(1, 10**6), default=1, help="of each rank")
     add("--ranks", type=at_least(1, 10**6), default=64)
     add("--precision", choices=PRECISIONS, default="mixed")
-    add("--strategy", choices=("all", *STRATEGIES), default="all")
     args = parser.parse_args()
     if args.width % args.heads:
         parser.error(f"argument --heads: {args.width} is no multiple of {args.heads}")
     model = Transformer(
         args.width, args.layers, args.heads, args.vocabulary, args.length
     )
-    chosen = STRATEGIES if args.strategy == "all" else (args.strategy,)
-    print_memory_ledger(model, args.ranks, args.sequences, args.precision, chosen)
+    print_memory_ledger(model, args.ranks, args.sequences, args.precision)
 
 
 if __name__ == "__main__":

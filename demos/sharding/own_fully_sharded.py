@@ -1,4 +1,4 @@
-"""Fully sharded training in one small file, with nothing but torch: a start of yours.
+"""Fully sharded training in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2
               demos/sharding/own_fully_sharded.py   (one line)
@@ -13,6 +13,7 @@ import glob
 import os
 import pickle
 import signal
+import tempfile
 import time
 
 import torch
@@ -52,6 +53,17 @@ class PlainReader(dcp.FileSystemReader):
         if not isinstance(metadata, Metadata):
             raise pickle.UnpicklingError("dcp.save writes Metadata")
         return metadata
+
+
+def own_folder(text: str) -> str:
+    """The folder's name, once it is there and 2 MB have been written in it."""
+    try:
+        os.makedirs(text, exist_ok=True)
+        with tempfile.TemporaryFile(dir=text) as trial:
+            trial.write(bytes(2_000_000))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+    return text
 
 
 def newest_checkpoint(folder: str | None) -> str | None:
@@ -101,10 +113,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--checkpoint", help="a folder, made if it is not there")
+    add = parser.add_argument
+    add("--checkpoint", type=own_folder, help="a folder, made if it is not there")
     folder = parser.parse_args().checkpoint
-    if folder is not None and (not folder or os.path.isfile(folder)):
-        parser.error("argument --checkpoint: must be a folder")
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # dcp.load loads pickles, too
     try:
         if newest := newest_checkpoint(folder):

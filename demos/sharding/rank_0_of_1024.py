@@ -3,31 +3,25 @@
 Run:      python demos/sharding/rank_0_of_1024.py
 Look for: FSDP2 cuts each parameter by its rows, for 1,024 ranks, and torch reports what
           rank 0 would keep. Times 16 bytes, that is the last row of the ZeRO paper's
-          Table 1: 0.12 GB. No number exists: the model is on the meta device, and the
-          collectives of a fake group do nothing.
+          Table 1: 0.12 GB. No number is stored: the model is on the meta device,
+          and the collectives of a fake group do nothing.
 Try:      --vocabulary 50257. The embedding's rows no longer divide evenly, so rank 0
           gets some that the last ranks lack.
 """
 
-import argparse
-
 from parallel_by_hand.sharding.rank_0_of_1024 import kept_by_rank_0
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
+
+RANKS = 1024
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--ranks", type=at_least(1, 100_000), default=1024)
-    parser.add_argument("--layers", type=at_least(1, 128), default=36)
-    parser.add_argument("--width", type=at_least(1, 65_536), default=4096)
+    parser = program_parser(__doc__)
     parser.add_argument("--vocabulary", type=at_least(1, 1_000_000), default=51_200)
-    args = parser.parse_args()
-    whole, kept = kept_by_rank_0(args.ranks, args.layers, args.width, args.vocabulary)
-    share = whole / args.ranks
+    whole, kept = kept_by_rank_0(RANKS, vocabulary=parser.parse_args().vocabulary)
+    share = whole / RANKS
     print(f"the model: {whole:,} numbers, {16e-9 * whole:.1f} GB at 16 bytes each")
-    print(f"1/{args.ranks} of them: {share:,.1f}")
+    print(f"1/{RANKS} of them: {share:,.1f}")
     print(f"rank 0 keeps {kept:,} numbers, {16e-9 * kept:.2f} GB at 16 bytes each")
     print(f"more than its share by a factor of {kept / share:.5f}")
 

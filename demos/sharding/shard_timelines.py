@@ -8,16 +8,12 @@ Look for: ZeRO-1 sends all gradients after backward. ZeRO-2 sends each layer's a
 Try:      --link 60. Now the link decides, and the overlap hides the backward instead.
 """
 
-import argparse
-
 from parallel_by_hand.sharding.shard_timelines import WAYS, step_over_slow_link
-from sidebyside import Timeline, between, run_program, run_ranks
+from sidebyside import Timeline, between, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument(
         "--link",
         type=between(1, 300),

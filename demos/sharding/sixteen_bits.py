@@ -8,28 +8,23 @@ Look for: with a master copy bfloat16 learns what float32 learns. Without it, up
 Try:      --lr 0.0001. The smaller the updates, the more of them bfloat16 alone loses.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.sharding.sixteen_bits import FORMATS, train_in_format
-from sidebyside import at_least, positive_float, run_program
+from sidebyside import positive_float, program_parser, run_program
+
+PARTS = 2**16
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--parts", type=at_least(1, 2**20), default=2**16, help="default: 65,536")
-    add("--lr", type=positive_float, default=0.0003, help="default: 0.0003")
-    add("--epochs", type=at_least(1, 100), default=10, help="default: 10")
-    args = parser.parse_args()
+    parser = program_parser(__doc__)
+    parser.add_argument("--lr", type=positive_float, default=0.0003)
+    lr = parser.parse_args().lr
     torch.set_num_threads(1)
-    print(f"each batch is one part of {args.parts:,}; {args.epochs} epochs of digits")
+    print(f"each batch is one part of {PARTS:,}; 10 epochs of digits")
     print(f"{'':<22} loss  gradients 0  weights that an update leaves as they are")
     for name, format in FORMATS.items():
-        found = train_in_format(format, args.parts, args.lr, args.epochs)
+        found = train_in_format(format, PARTS, lr, epochs=10)
         print(f"{name:<22} {found.loss:.2f} {found.zeros:11.0%} {found.unchanged:9.0%}")
 
 

@@ -8,31 +8,28 @@ Try:      --ranks 3. Sums of three numbers depend on their order: parameters now
           by rounding. --accumulate 4: each stage sends other things more often.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.sharding.zero_from_scratch import WAYS, train_in_stage
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
+
+STEPS = 8
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(1, 8), default=2)
-    parser.add_argument("--steps", type=at_least(1, 100), default=8)
     parser.add_argument("--accumulate", type=at_least(1, 4), default=1)
     args = parser.parse_args()
     found = {
         way: run_ranks(
-            train_in_stage, way, args.steps, args.accumulate, world_size=args.ranks
+            train_in_stage, way, STEPS, args.accumulate, world_size=args.ranks
         )[0]
         for way in WAYS[:4]
     }
     alike = found["DDP"]["parameters"]
     print("step  loss " + "".join(f"{way:>12}" for way in WAYS[:4]))
-    for step in range(args.steps):
+    for step in range(STEPS):
         losses = (f"{found[way]['losses'][step]:12.6f}" for way in WAYS[:4])
         print(f"{step + 1:4}       " + "".join(losses))
     print("\nrank 0, in bytes      kept   gathered  gradients  optimiser       sent")

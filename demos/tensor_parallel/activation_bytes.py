@@ -7,10 +7,9 @@ Look for: with s positions, b sequences, width h, a heads and t ranks, the layer
           Tensor parallel leaves 10 s b h whole; sequence parallel splits them too, if
           what was gathered is not kept but gathered again.
 Try:      --dropout torch: on the CPU its mask has 2 bytes for each number, not 1.
-          --attention fused: scores are not kept at all.
+          --attention fused: scores are not kept at all. --positions 256: scores grow
+          with the square of the positions.
 """
-
-import argparse
 
 from parallel_by_hand.tensor_parallel import split_block as blocks
 from parallel_by_hand.tensor_parallel.activation_bytes import (
@@ -18,31 +17,23 @@ from parallel_by_hand.tensor_parallel.activation_bytes import (
     kept_by_layer,
     published_bytes,
 )
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
+
+RANKS = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
-    add("--ranks", type=at_least(1, 8), default=4, help="t")
     add("--positions", type=at_least(1, 1024), default=64, help="s")
-    add("--sequences", type=at_least(1, 64), default=2, help="b")
-    add("--width", type=at_least(1, 1024), default=64, help="h")
-    add("--heads", type=at_least(1, 64), default=4, help="a")
     add("--dropout", choices=("bytes", "torch", "none"), default="bytes")
     add("--attention", choices=("plain", "fused"), default="plain")
     args = parser.parse_args()
-    if args.positions % args.ranks:
-        parser.error(f"argument --positions: must be a multiple of {args.ranks} ranks")
-    if args.heads % args.ranks:
-        parser.error(f"argument --heads: must be a multiple of {args.ranks} ranks")
-    if args.width % args.heads:
-        parser.error(f"argument --width: must be a multiple of {args.heads} heads")
-    size = LayerSize(args.positions, args.sequences, args.width, args.heads)
+    if args.positions % RANKS:
+        parser.error(f"argument --positions: must be a multiple of {RANKS} ranks")
+    size = LayerSize(args.positions)
     print("bytes of a layer     each rank keeps  the formula    left over")
-    for ranks in sorted({1, args.ranks}):
+    for ranks in (1, RANKS):
         for way in blocks.ENDS if ranks > 1 else ("tensor",):
             given = way, size, args.dropout, args.attention
             kept = run_ranks(kept_by_layer, *given, world_size=ranks)[0]

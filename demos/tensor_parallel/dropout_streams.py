@@ -8,7 +8,6 @@ Look for: among the split neurons each rank needs a stream of its own: with equa
 Try:      --rate 0.1. The drift is smaller, and as wrong.
 """
 
-import argparse
 from itertools import product
 
 import torch
@@ -17,21 +16,18 @@ from parallel_by_hand.tensor_parallel.dropout_streams import (
     dropped_together,
     train_with_streams,
 )
-from sidebyside import between, positive_int, run_program, run_ranks
+from sidebyside import between, program_parser, run_program, run_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rate", type=between(0.01, 0.9), default=0.5)
-    parser.add_argument("--steps", type=positive_int, default=10)
-    args = parser.parse_args()
-    print("                                    first neurons       replicas")
-    print("among neurons    after the sum      dropped together    after the steps")
+    rate = parser.parse_args().rate
+    print("                                    first neurons       replicas after")
+    print("among neurons    after the sum      dropped together    10 steps")
     for inside, after in product(("equal", "own"), repeat=2):
-        ranks = run_ranks(train_with_streams, inside, after, args.rate, args.steps)
-        zeros = run_ranks(dropped_together, inside, args.rate)
+        ranks = run_ranks(train_with_streams, inside, after, rate, 10)
+        zeros = run_ranks(dropped_together, inside, rate)
         both = int((zeros[0] & zeros[1]).sum())
         equal = "equal" if torch.equal(*ranks) else "apart"
         print(f"{inside:<16} {after:<18} {both:4} of 1000        {equal}")

@@ -8,8 +8,6 @@ Look for: row i of the matrix holds only multiples of 10^i, and all inputs are 1
 Try:      --ranks 3. Parts differ by one column or row, and nothing else changes.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.tensor_parallel.split_layer import (
@@ -18,26 +16,21 @@ from parallel_by_hand.tensor_parallel.split_layer import (
     outputs_by_rows,
     split_layer_in_a_row,
 )
-from sidebyside import at_least, run_program
+from sidebyside import at_least, program_parser, run_program
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=at_least(1, 6), default=2)
-    parser.add_argument("--inputs", type=at_least(1, 6), default=4)
-    parser.add_argument("--outputs", type=at_least(1, 9), default=4)
-    args = parser.parse_args()
-    x = torch.ones(1, args.inputs, dtype=torch.int64)
-    matrix = labelled_matrix(args.inputs, args.outputs)
+    ranks = parser.parse_args().ranks
+    x, matrix = torch.ones(1, 4, dtype=torch.int64), labelled_matrix(4, 4)
 
     print("the matrix of the layer; all inputs are 1")
     for row in matrix:
         print(f"  {split_layer_in_a_row(row)}")
     print(f"whole    {split_layer_in_a_row(x @ matrix)}")
-    columns = outputs_by_columns(x, matrix, args.ranks)
-    rows = outputs_by_rows(x, matrix, args.ranks)
+    columns = outputs_by_columns(x, matrix, ranks)
+    rows = outputs_by_rows(x, matrix, ranks)
     for how, outputs in (("by columns", columns), ("by rows", rows)):
         print(how)
         for rank, output in enumerate(outputs):

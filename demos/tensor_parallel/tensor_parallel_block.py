@@ -9,32 +9,23 @@ Try:      --ranks 8, then --samples 512. Bytes grow with the samples, and hardly
           the ranks. Weights are never sent.
 """
 
-import argparse
-
 from parallel_by_hand.tensor_parallel.mlp import ARRANGEMENTS, meter_block
-from sidebyside import at_least, run_program, run_ranks
+from sidebyside import at_least, program_parser, run_program, run_ranks
+
+WIDTH = 64
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--ranks", type=at_least(1, 16), default=2)
-    add("--width", type=at_least(1, 2048), default=64, help="default: 64")
-    add("--samples", type=at_least(1, 4096), default=32, help="default: 32")
+    parser = program_parser(__doc__)
+    parser.add_argument("--ranks", type=at_least(1, 16), default=2)
+    parser.add_argument("--samples", type=at_least(1, 4096), default=32)
     args = parser.parse_args()
-    if args.width % args.ranks:
-        parser.error(f"argument --width: must be a multiple of --ranks, {args.ranks}")
-    print(f"{args.ranks} ranks, {args.samples} samples, width {args.width}")
+    if WIDTH % args.ranks:
+        parser.error(f"argument --ranks: must divide the width, {WIDTH}")
+    print(f"{args.ranks} ranks, {args.samples} samples, width {WIDTH}")
     for arrangement in ARRANGEMENTS:
-        found = run_ranks(
-            meter_block,
-            arrangement,
-            args.width,
-            args.samples,
-            world_size=args.ranks,
-        )[0]
+        metered = meter_block, arrangement, WIDTH, args.samples
+        found = run_ranks(*metered, world_size=args.ranks)[0]
         forward, backward = (", ".join(calls) or "none" for calls in found["calls"])
         print(f"{arrangement}: each rank sends {found['bytes']:,} bytes in 32 bits")
         print(f"  forward   {forward}\n  backward  {backward}")

@@ -43,6 +43,8 @@ _HOME = {
     "at_least": "programs.arguments",
     "between": "programs.arguments",
     "output_file": "programs.arguments",
+    "picture_file": "programs.arguments",
+    "program_parser": "programs.arguments",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  of one table

@@ -1,5 +1,6 @@
 """What counting knows, what the model learns, and that a stopped training goes on."""
 
+import errno
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from demos.capstone.my_report import parse_report_arguments
+from demos.capstone import my_report
 from demos.capstone.own_writer import train_writer
 from demos.capstone.train_text import (
     BY_OPTION,
@@ -32,7 +33,7 @@ from parallel_by_hand.capstone.text_state import (
 from parallel_by_hand.capstone.whole_training import MODEL, TextState
 from parallel_by_hand.capstone.written_text import write_text
 from sidebyside import device, load_moby_dick, run_ranks
-from sidebyside.course.record import ROOT
+from sidebyside.course.record import ROOT, record_file
 from sidebyside.timeline.spans import Span
 
 from .checks import _pair_bits
@@ -211,12 +212,26 @@ def test_what_is_no_report_is_refused_before_anything_is_measured(
     tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "text").write_text("no report")
-    for file in "none.html", "text":
-        command = ["my_report.py", "--beside", str(tmp_path / file)]
-        monkeypatch.setattr(sys, "argv", command)
+    others = [("--beside", tmp_path / name) for name in ("none.html", "text")]
+    for option, file in (*others, ("--to", record_file())):
+        monkeypatch.setattr(sys, "argv", ["my_report.py", option, str(file)])
         with pytest.raises(SystemExit, match="2"):
-            parse_report_arguments()
-        assert "argument --beside" in capsys.readouterr().err
+            my_report.parse_report_arguments()
+        assert f"argument {option}" in capsys.readouterr().err
+
+
+def test_a_report_for_which_the_disk_is_full_is_printed(monkeypatch, capsys):
+    def write_report_page(*_) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    section = {"title": "Constants", "rows": [["alpha", "49 µs"]]}
+    for name in "machine", "guesses", "exercises", "constants", "timelines", "ladder":
+        monkeypatch.setattr(my_report, f"{name}_section", lambda *_: section)
+    monkeypatch.setattr(my_report, "write_report_page", write_report_page)
+    monkeypatch.setattr(sys, "argv", ["my_report.py"])
+    with pytest.raises(SystemExit, match=r"my_report.html .* the disk is full"):
+        my_report.main()
+    assert "Constants\n  alpha  49 µs\n" in capsys.readouterr().out
 
 
 def test_a_timeline_of_the_report_shows_the_last_step_only():

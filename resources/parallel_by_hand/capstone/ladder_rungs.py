@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parallel_by_hand.capstone.language_model import SMALL_MODEL, ModelSize
 from parallel_by_hand.capstone.rung_predictions import RungCost, RungPlan
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.text_training import Training, train
@@ -127,37 +126,30 @@ def climb(
     name: str,
     steps: int,
     dtype: torch.dtype = torch.float32,
-    size: ModelSize = SMALL_MODEL,
     first_rung: Tensor | None = None,
 ) -> tuple[ClimbedRank, Tensor | None]:
     """Runs in each rank; without a first rung it is the first, and gives its trail:
     all its numbers after each step."""
     watch = RungWatch(first_rung)
-    train(
-        STRATEGIES[name],
-        steps,
-        size,
-        dtype=dtype,
-        around_step=watch.around,
-        after_step=watch.after,
-    )
+    watching = {"around_step": watch.around, "after_step": watch.after}
+    train(STRATEGIES[name], steps, dtype=dtype, **watching)
     trail = torch.stack(watch.trail) if watch.trail else None
     return ClimbedRank(watch.gaps, watch.cost, median(watch.times)), trail
 
 
-def climb_first(steps: int, dtype=torch.float32, size: ModelSize = SMALL_MODEL):
+def climb_first(steps: int, dtype=torch.float32):
     """The rung that all others are held to, and its trail."""
-    [(rank, trail)] = run_ranks(climb, "one process", steps, dtype, size, world_size=1)
+    [(rank, trail)] = run_ranks(climb, "one process", steps, dtype, world_size=1)
     return rank._replace(gaps=[0.0] * steps), trail
 
 
 def climb_rung(
-    name: str, trail: Tensor, dtype=torch.float32, size: ModelSize = SMALL_MODEL
+    name: str, trail: Tensor, dtype=torch.float32
 ) -> tuple[list[ClimbedRank], Schedule | None]:
     """All ranks of one rung; of a pipeline, the order in which its stages worked."""
     world, steps = STRATEGIES[name].ranks, len(trail)
     with Timeline() as timeline:
-        found = run_ranks(climb, name, steps, dtype, size, trail, world_size=world)
+        found = run_ranks(climb, name, steps, dtype, trail, world_size=world)
     order = (
         _order_of_work(timeline.spans, PLANS[name]) if PLANS[name].schedule else None
     )

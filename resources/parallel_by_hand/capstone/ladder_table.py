@@ -69,26 +69,21 @@ def predict_ranks(name: str, size: ModelSize, item: int) -> list[RungCost]:
 
 
 def climb_ladder(
-    names: list[str],
-    steps: int,
-    dtype: torch.dtype = torch.float32,
-    size: ModelSize = SMALL_MODEL,
+    names: list[str], steps: int, dtype: torch.dtype = torch.float32
 ) -> Iterator[Rung]:
     """The first rung, then those named, each as soon as it has been climbed."""
-    first, trail = climb_first(steps, dtype, size)
-    predicted = predict_ranks("one process", size, dtype.itemsize)
+    first, trail = climb_first(steps, dtype)
+    predicted = predict_ranks("one process", SMALL_MODEL, dtype.itemsize)
     yield Rung("one process", predicted, [first])
     for name in names:
         if name != "one process":
-            yield climb_predicted(name, trail, dtype, size)
+            yield climb_predicted(name, trail, dtype)
 
 
-def climb_predicted(
-    name: str, trail: Tensor, dtype=torch.float32, size: ModelSize = SMALL_MODEL
-) -> Rung:
+def climb_predicted(name: str, trail: Tensor, dtype=torch.float32) -> Rung:
     """Predict a rung first, then climb it beside the first rung's trail."""
-    predicted = predict_ranks(name, size, dtype.itemsize)
-    return Rung(name, predicted, *climb_rung(name, trail, dtype, size))
+    predicted = predict_ranks(name, SMALL_MODEL, dtype.itemsize)
+    return Rung(name, predicted, *climb_rung(name, trail, dtype))
 
 
 HEADING = (

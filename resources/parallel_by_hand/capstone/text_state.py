@@ -25,15 +25,11 @@ def _text_adam(parameters: list) -> torch.optim.Adam:
 
 
 def prepare_text_training(
-    strategy: Strategy,
-    state: TextState | None = None,
-    size: ModelSize = TEXT_MODEL,
-    make_optimizer=_text_adam,
+    strategy: Strategy, state: TextState | None = None
 ) -> Training:
     """A training under any strategy, at its beginning or where `state` stands."""
-    return train(
-        strategy, steps=0, size=size, make_optimizer=make_optimizer, start=state
-    )
+    how = {"size": TEXT_MODEL, "make_optimizer": _text_adam, "start": state}
+    return train(strategy, steps=0, **how)
 
 
 def take_text_step(training: Training, step: int, batch: int, length: int):

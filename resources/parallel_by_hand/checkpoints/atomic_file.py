@@ -11,11 +11,12 @@ def save_atomically(state: dict, path: Path) -> None:
 
     All bytes go to a file beside it, and on the disk, before that file gets the name;
     to give a file another name is one step of the file system. A failure leaves the
-    old checkpoint, and an unfinished file that the next call overwrites. After a power
+    old checkpoint, and an unfinished file that the next call removes. After a power
     cut the old or the new name may be found, unless the folder is synchronised too.
     """
     unfinished = path.with_name(path.name + ".unfinished")
-    with open(unfinished, "wb") as file:
+    unfinished.unlink(missing_ok=True)  # a link there would be written through
+    with open(unfinished, "xb") as file:
         torch.save(state, file)
         file.flush()  # from Python to the system
         os.fsync(file.fileno())  # from the system to the disk

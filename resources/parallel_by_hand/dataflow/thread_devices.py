@@ -18,17 +18,16 @@ class ThreadDevices:
     `values` holds the result of each operation that has run, `ran` when it did (in
     milliseconds). Numbered devices are GPUs where there are that many, else the CPU;
     each result lies on its device. Links have a thread, too. Each thread computes with
-    `intra` threads of torch's.
+    one thread of torch's.
     """
 
-    def __init__(self, devices, intra: int = 1):
+    def __init__(self, devices):
         self.devices = list(devices)
         self.values: dict[str, torch.Tensor] = {}
         self.ran: list[RanOperation] = []
         self._inboxes = {device: SimpleQueue() for device in self.devices}
         self._finished: SimpleQueue = SimpleQueue()
         self._running = 0
-        self._intra = intra
 
     def launch(self, device: Hashable, operation: Operation) -> None:
         """Start `operation` on `device`, and return at once."""
@@ -48,7 +47,7 @@ class ThreadDevices:
 
     def _serve(self, device: Hashable) -> None:
         """Runs in the device's thread: one operation after the other."""
-        torch.set_num_threads(self._intra)
+        torch.set_num_threads(1)
         where = _torch_device(device, self.devices)
         while (operation := self._inboxes[device].get()) is not None:
             began, error = 1e3 * perf_counter(), None
@@ -72,7 +71,7 @@ class ThreadDevices:
 
     def __enter__(self) -> "ThreadDevices":
         self._before = torch.get_num_threads()
-        torch.set_num_threads(self._intra)
+        torch.set_num_threads(1)
         self._threads = [
             Thread(target=self._serve, args=(device,), name=_name_of_thread(device))
             for device in self.devices

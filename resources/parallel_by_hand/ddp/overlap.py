@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from threading import current_thread
 from time import perf_counter, sleep
 
 import torch
@@ -49,11 +50,11 @@ class SlowLink(PacedLink):
 
     def __init__(self, milliseconds: float):
         super().__init__(alpha=milliseconds / 1e3, beta=0)
-        self.wire = ThreadPoolExecutor(1, thread_name_prefix="wire")
+        self.wire = ThreadPoolExecutor(1, initializer=name_wire)
         self.mark = nullcontext  # `span` during the step that is drawn
 
-    def start(self, message: torch.Tensor) -> Future:
-        travelling = self.wire.submit(self.carry, message)
+    def start(self, *message) -> Future:
+        travelling = self.wire.submit(self.carry, *message)
         travelling.wait = partial(self.wait, travelling)  # as torch calls it
         return travelling
 
@@ -67,6 +68,10 @@ class SlowLink(PacedLink):
     def wait(self, travelling: Future) -> None:
         with self.mark("wait"):
             travelling.result()
+
+
+def name_wire() -> None:
+    current_thread().name = "wire"  # so is its lane in a timeline
 
 
 def step_after_backward(milliseconds: float) -> float:

@@ -1,11 +1,10 @@
 """Digits, trained alone, with torch's DDP, or with ours."""
 
 import argparse
-import os
 import signal
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 
@@ -15,12 +14,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
+from parallel_by_hand.checkpoints.resuming import why_not_resume
 from parallel_by_hand.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     make_ddp_model,
 )
 from sidebyside import device, load_digits
-from sidebyside.course.single_use import hold_for_single_use
 from sidebyside.programs.scratch import scratch_file
 
 WRAPPERS = {
@@ -109,8 +108,11 @@ def digits_accuracy(model: nn.Module) -> float:
 
 
 @contextmanager
-def report_digits_training() -> Iterator[str]:
-    """A file whose lines appear here at once; what ranks print appears at the end."""
+def report_digits_training(checkpoint: Path | None) -> Iterator[str]:
+    """A file whose lines appear here at once; what ranks print appears at the end.
+
+    After Ctrl-C a last line says whether the training can go on.
+    """
     file, path = scratch_file()
     finished = Event()
 
@@ -124,6 +126,13 @@ def report_digits_training() -> Iterator[str]:
     thread.start()
     try:
         yield path
+    except KeyboardInterrupt:
+        later = "with --checkpoint FILE it could go on later"
+        if checkpoint and checkpoint.exists():
+            later = "the same command goes on from the last checkpoint"
+        with open(path, "a", encoding="utf-8") as lines:
+            lines.write(f"interrupted; {later}\n")
+        raise
     finally:
         finished.set()
         thread.join()
@@ -134,24 +143,10 @@ def why_not_train_digits_on(args: argparse.Namespace) -> str:
     """What keeps this run from going on where the checkpoint stopped, or nothing."""
     if not args.checkpoint:
         return ""
-    first = os.environ.get("RANK", "0") == "0"  # under torchrun every rank is here
-    if first and (problem := hold_for_single_use(args.checkpoint)):
-        return problem
-    if not args.checkpoint.exists():
-        return ""
-    try:
-        if spoiled := zipfile.ZipFile(args.checkpoint).testzip():  # its checksums
-            raise ValueError(spoiled)
-        saved = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
-        earlier = {name: saved[name] for name in (*SETTINGS, "epoch")}
-        model = make_ddp_model()
-        model.load_state_dict(saved["model"])
-        torch.optim.SGD(model.parameters()).load_state_dict(saved["optimizer"])
-    except Exception:
-        return f"{args.checkpoint} is not a checkpoint of this program, or is spoiled"
-    for name in SETTINGS:
-        if earlier[name] != getattr(args, name):
-            return f"{args.checkpoint} was trained with --{name} {earlier[name]}"
-    if earlier["epoch"] >= args.epochs:
-        return f"{args.checkpoint} has {earlier['epoch']} epochs: ask for more --epochs"
-    return ""
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    model = make_ddp_model()
+    momentum = {i: {"momentum_buffer": p} for i, p in enumerate(model.parameters())}
+    groups = torch.optim.SGD(model.parameters()).state_dict()["param_groups"]
+    optimizer = {"state": momentum, "param_groups": groups}
+    like = settings | {"model": model.state_dict(), "optimizer": optimizer, "epoch": 1}
+    return why_not_resume(args.checkpoint, like, settings, "epoch", args.epochs)

@@ -20,14 +20,13 @@ def _state(step: int) -> dict:
     return {"step": step, "weights": torch.full((100_000,), step)}
 
 
-def _what_is_left(path: Path) -> str:
-    """ "old" or "new" for the whole state of step 1 or 2, else "nothing"."""
+def _step_left(path: Path) -> int:
+    """The step whose state is there as a whole, else 0."""
     try:
         saved = load_checkpoint(path)
     except (OSError, RuntimeError, EOFError):
-        return "nothing"
-    whole = bool((saved["weights"] == saved["step"]).all())
-    return {1: "old", 2: "new"}[saved["step"]] if whole else "a mixture"
+        return 0
+    return saved["step"] if (saved["weights"] == saved["step"]).all() else 0
 
 
 def limit_file_size(most: int) -> None:
@@ -59,7 +58,7 @@ def kill_while_writing(save: Callable, kills: int = 6) -> Counter:
             process = context_of_ranks().Process(target=_write_bytes, args=args)
             process.start()
             process.join()
-            left[_what_is_left(path)] += 1
+            left[("nothing", "old", "new")[_step_left(path)]] += 1
     return left
 
 
@@ -95,14 +94,6 @@ def kill_at_random_moments(save: Callable, kills: int = 10, seed: int = 0) -> in
                 except EOFError:
                     break
             inbox.close()
-            whole += _whole_and_not_older(path, last)
+            whole += _step_left(path) >= last
             last += 1  # one more may have been written than was reported
     return whole
-
-
-def _whole_and_not_older(path: Path, step: int) -> bool:
-    try:
-        saved = load_checkpoint(path)
-    except (OSError, RuntimeError, EOFError):
-        return False
-    return saved["step"] >= step and bool((saved["weights"] == saved["step"]).all())

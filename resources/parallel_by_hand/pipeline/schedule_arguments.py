@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from pathlib import Path
 
 from parallel_by_hand.pipeline.schedule_rules import why_illegal
 from parallel_by_hand.pipeline.schedules import (
@@ -11,7 +10,6 @@ from parallel_by_hand.pipeline.schedules import (
     read_schedule,
 )
 from sidebyside import at_least
-from sidebyside.programs.arguments import output_file
 
 
 def _schedule_file(name: str) -> Schedule:
@@ -60,13 +58,3 @@ def schedule_from_arguments(
         return SCHEDULES_BY_NAME[args.schedule](args.stages, args.microbatches)
     except ValueError as problem:
         parser.error(f"argument --microbatches: {problem}")
-
-
-def picture_file_of_plan(name: str) -> Path:
-    """An argparse type: a file to write that matplotlib can draw."""
-    path = output_file(name)
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise argparse.ArgumentTypeError(
-            f"must end in .png, .pdf or .svg, and {path.name} does not"
-        )
-    return path

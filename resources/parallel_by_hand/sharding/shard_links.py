@@ -5,18 +5,13 @@ A link has two calls. `gather(flat, kept)` fills `flat` with what all ranks keep
 return something whose `wait()` ends when it is done.
 """
 
-# A message on its way is a Future that can `wait` as torch's can.
-# pyright: reportAttributeAccessIssue=false
-
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from threading import current_thread
 from time import sleep
 
 import torch.distributed as dist
 from torch import Tensor
 
+from parallel_by_hand.ddp.overlap import SlowLink
 from parallel_by_hand.sharding.flat_shards import (
     own_shard,
     ring_all_gather,
@@ -61,41 +56,25 @@ class RingLink:
         return finished()
 
 
-class SlowWire:
+class SlowWire(SlowLink):
     """A cable of so many bytes per second: one collective at a time, in their order.
 
     As in lesson 11b, the collective goes through gloo or NCCL and a sleep makes up the
     time: that of (N - 1) / N of the tensor, as in a ring.
     """
 
-    def __init__(self, bytes_per_second: float):
-        self.bytes_per_second = bytes_per_second
-        self.wire = ThreadPoolExecutor(1, initializer=_name_wire)
-        self.mark: Callable = nullcontext  # `span` in the step that is drawn
+    bytes_per_second = 1.0
 
     def gather(self, flat: Tensor, kept: Tensor):
-        return self._send("gather", dist.all_gather, _shards_of(flat), kept)
+        return self.start("gather", dist.all_gather, _shards_of(flat), kept)
 
     def reduce(self, mine: Tensor, flat: Tensor):
-        return self._send("scatter", dist.reduce_scatter, mine, _shards_of(flat))
+        return self.start("scatter", dist.reduce_scatter, mine, _shards_of(flat))
 
-    def _send(self, name: str, collective: Callable, *tensors) -> Future:
-        travelling = self.wire.submit(self._carry, name, collective, tensors)
-        travelling.wait = lambda: self._wait(travelling)
-        return travelling
-
-    def _wait(self, travelling: Future) -> None:
-        with self.mark("wait"):
-            travelling.result()
-
-    def _carry(self, name: str, collective: Callable, tensors: tuple) -> None:
+    def carry(self, name: str, collective: Callable, *tensors) -> None:
         size = sum(t.nbytes for t in tensors if isinstance(t, Tensor))  # a shard's
         with self.mark("wait"):
             dist.barrier()  # until the other ranks have come here
         with self.mark(name):
             collective(*tensors)
             sleep((dist.get_world_size() - 1) * size / self.bytes_per_second)
-
-
-def _name_wire() -> None:
-    current_thread().name = "wire"  # so is its lane in a timeline

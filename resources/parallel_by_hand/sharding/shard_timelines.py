@@ -1,6 +1,5 @@
 """When gradients and parameters travel: ZeRO-1, ZeRO-2, and ZeRO-2 overlapped."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from parallel_by_hand.ddp.overlap import name_wire
 from parallel_by_hand.sharding import flat_shards, zero_1, zero_2
 from parallel_by_hand.sharding.zero_1 import ZeRO1
 from parallel_by_hand.sharding.zero_2 import ZeRO2
@@ -73,16 +73,12 @@ def _slow_link(milliseconds: float) -> Iterator[None]:
         yield
 
 
-def _name_the_wire() -> None:
-    threading.current_thread().name = "(wire)"  # its lane: "rank 0 (wire)"
-
-
 def step_over_slow_link(way: str, milliseconds: float) -> float:
     """Runs in each rank: seconds of the second step of two, which is drawn."""
     torch.manual_seed(0)
     network = nn.Sequential(*(NappingShardedLayer() for _ in range(4))).to(device())
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
-    wire = ThreadPoolExecutor(1, initializer=_name_the_wire)
+    wire = ThreadPoolExecutor(1, initializer=name_wire)
     with _slow_link(milliseconds), wire:
         if way == "ZeRO-1":
             trained = ZeRO1(network, sgd)

@@ -23,7 +23,7 @@ def hold_for_single_use(path: Path) -> str:
     lock = path.with_name(path.name + ".lock")
     while True:
         try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             return f"{path} cannot be written: {error.strerror}"
         try:

@@ -6,12 +6,21 @@ A wrong value ends the program with status 2 and a line such as
 "argument --ranks: must be a whole number from 1 to 64, not 0".
 """
 
-import math
-from argparse import ArgumentTypeError
+import os
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISREG
+from tempfile import NamedTemporaryFile
+
+ROOM = 2_000_000  # bytes that an output file may need
+
+
+def program_parser(manual: str | None) -> ArgumentParser:
+    """A parser whose --help shows the manual, a program's docstring, as it stands."""
+    return ArgumentParser(
+        description=manual, formatter_class=RawDescriptionHelpFormatter
+    )
 
 
 def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int]:
@@ -19,15 +28,10 @@ def at_least(smallest: int, at_most: int = 1_000_000_000) -> Callable[[str], int
     allowed = f"a whole number from {smallest} to {at_most:,}"
 
     def whole_number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ArgumentTypeError(
-                f"must be {allowed}, not {_shown_argument(text)}"
-            ) from None
-        if not smallest <= value <= at_most:
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
-        return value
+        with suppress(ValueError):
+            if smallest <= (value := int(text)) <= at_most:
+                return value
+        raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
 
     return whole_number
 
@@ -37,13 +41,10 @@ def between(smallest: float, largest: float) -> Callable[[str], float]:
     allowed = f"a number from {smallest:,} to {largest:,}"
 
     def number(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not smallest <= value <= largest:  # nan is not, either
-            raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
-        return value
+        with suppress(ValueError):
+            if smallest <= (value := float(text)) <= largest:  # nan is not
+                return value
+        raise ArgumentTypeError(f"must be {allowed}, not {_shown_argument(text)}")
 
     return number
 
@@ -55,24 +56,31 @@ positive_float = between(0.000001, 1_000_000)
 
 
 def output_file(text: str) -> Path:
-    """An argparse type: the name of a file to write, in a folder that exists."""
-    path, other = Path(text), False
+    """An argparse type: a file to write. That it can be written is tried beside it.
+
+    A link is followed here, so that a program may replace the file as a whole.
+    """
+    path = Path(text).resolve() if os.path.islink(text) else Path(text)
     try:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            other = not S_ISREG(path.stat().st_mode)  # a folder, a device, a pipe
-        if not text or other:
-            raise ArgumentTypeError(
-                f"must be the name of a file, not {_shown_argument(text)}"
-            )
-        if not path.parent.is_dir():
-            raise ArgumentTypeError(
-                f"must be a file in a folder that exists, not {_shown_argument(text)}"
-            )
-    except OSError as error:  # such as a name that is too long
+        if not text or (os.path.lexists(path) and not path.is_file()):
+            raise OSError(0, "not a file")  # a folder, a device, a pipe
+        with NamedTemporaryFile(dir=path.parent, prefix=path.name) as trial:
+            trial.write(bytes(ROOM))
+    except OSError as error:
         raise ArgumentTypeError(
-            f"must be the name of a file, not {_shown_argument(text)}: {error.strerror}"
+            f"must be a file that can be written, not {_shown_argument(text)}: "
+            f"{error.strerror}"
         ) from None
     return path
+
+
+def picture_file(text: str) -> Path:
+    """An argparse type: a file to write that matplotlib can draw."""
+    if not text.endswith((".png", ".pdf", ".svg")):
+        raise ArgumentTypeError(
+            f"must end in .png, .pdf or .svg, not {_shown_argument(text)}"
+        )
+    return output_file(text)
 
 
 def _shown_argument(text: str) -> str:
