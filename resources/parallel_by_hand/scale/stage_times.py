@@ -68,7 +68,9 @@ def times_of_stages(
             waiting = thin * shards.seconds
             if strategy.overlap:
                 busy = computing + tensor
-                waiting = side_by_side(busy, waiting, count) - busy
+                together = side_by_side(busy, waiting, count) - busy
+                hidden = waiting - together
+                waiting = together + cluster.contention * hidden
             passages.append(
                 PassageThroughStage(
                     computing, tensor, waiting, handed_on if goes_on else 0.0
