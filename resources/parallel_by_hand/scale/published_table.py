@@ -227,6 +227,13 @@ def facts_of_rows(held: list[HeldRow]) -> dict:
     return {"rows": rows, "families": families}
 
 
+def print_mean_misses(held: list[HeldRow]) -> None:
+    """The simulator's and the best constant's, by family."""
+    print(f"{'mean miss':<20} rows  simulator  best constant")
+    for family, (rows, ours, constant) in mean_misses(held).items():
+        print(f"{family:<20} {rows:4} {ours:10.1%} {constant:14.1%}")
+
+
 def print_rows(held: list[HeldRow]) -> None:
     """Published and simulated tokens per second and GPU, row by row; then the means."""
     print(f"{'tokens/s per GPU':<26} published  simulated    miss      memory")
@@ -237,6 +244,5 @@ def print_rows(held: list[HeldRow]) -> None:
             f"{one.tokens_per_second:10,.0f} {one.miss:+7.1%} "
             f"{sum(one.step.memory) / 1e9:8.1f} GB{room}"
         )
-    print(f"\n{'mean miss':<20} rows  simulator  best constant")
-    for family, (rows, ours, constant) in mean_misses(held).items():
-        print(f"{family:<20} {rows:4} {ours:10.1%} {constant:14.1%}")
+    print()
+    print_mean_misses(held)
