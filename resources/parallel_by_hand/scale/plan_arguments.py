@@ -1,6 +1,7 @@
 """The arguments that `simulate.py` and `plan.py` share: a model and a cluster."""
 
 import argparse
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -58,11 +59,36 @@ def model_from_arguments(args: argparse.Namespace) -> Model:
     return replace(args.model, **{n: v for n, v in said.items() if v is not None})
 
 
+OF_A_FILE = {  # key: the field of `Cluster`, and its unit
+    "peak_tflops": ("peak_flops", 1e12), "efficiency": ("efficiency", 1),
+    "attention": ("attention", 1), "passes": ("passes", 1),
+    "memory_gb": ("memory", 1e9), "memory_gb_s": ("memory_bandwidth", 1e9),
+    "within_gb_s": ("link_within", 1e9), "between_gb_s": ("link_between", 1e9),
+    "gpus_per_node": ("gpus_per_node", 1), "price": ("price", 1), "watts": ("watts", 1),
+}  # fmt: skip
+
+
+def _own_gpu(text: str) -> dict[str, float]:
+    """An argparse type: what a JSON file says of a GPU, such as measure_gpu.py's."""
+    allowed = f"a JSON file with numbers above 0 for {', '.join(OF_A_FILE)}"
+    try:
+        facts = json.loads(Path(text).read_text(encoding="utf-8"))
+        if all(key in OF_A_FILE and value > 0 for key, value in facts.items()):
+            return facts
+    except OSError as problem:
+        allowed = f"a file that can be read ({problem.strerror})"
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise argparse.ArgumentTypeError(f"must be {allowed}")
+
+
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """--gpu and --gpus, and what may differ from the GPU's data sheet."""
     add, positive = parser.add_argument, between(0.001, 10**5)
     unfitted = f"default: A100. Without published runs: {', '.join(UNFITTED)}"
     add("--gpu", choices=GPUS, default="A100", help=unfitted)
+    add("--gpu-file", type=_own_gpu, default={},
+        help="JSON of your own GPU, for what differs from --gpu")  # fmt: skip
     add("--gpus-per-node", type=at_least(1, 1024), help="default: 8 for most GPUs")
     add("--memory", type=positive, help="GB of a GPU, as it is sold")
     add("--reserve", type=between(0, 1000), help="GB for the driver, NCCL and gaps")
@@ -79,6 +105,12 @@ def cluster_from_arguments(
 ) -> Cluster:
     """So many GPUs; ends the program if they do not fill their nodes."""
     found = GPUS[args.gpu]
+    for key, value in args.gpu_file.items():
+        field, unit = OF_A_FILE[key]
+        new = unit * value
+        if field.startswith("link"):
+            new = getattr(found, field)._replace(bandwidth=new)
+        found = replace(found, **{field: new})
     per_node = min(args.gpus_per_node or found.gpus_per_node, gpus)
     if gpus % per_node:
         allowed = f"must be up to {per_node}, or a multiple of {per_node}"
