@@ -23,6 +23,7 @@ from parallel_by_hand.scale.plan_arguments import (
     model_from_arguments,
 )
 from parallel_by_hand.scale.plan_facts import (
+    OPTIMISERS,
     facts_of_step,
     flags_of_plan,
     print_facts,
@@ -49,13 +50,16 @@ def main() -> None:
         help="sequences in a step; default: 512")  # fmt: skip
     add("--gpus", type=at_least(1, 16_384), default=128, help="default: 128")
     add("--tokens", type=between(1, 1e15), default=0, help="of the whole training")
+    add("--optimizer", choices=OPTIMISERS, default="adam",
+        help="what is kept of it on the GPU (its time is Adam's); default: adam")  # fmt: skip
     add("--json", action="store_true", help="print JSON and nothing else")
     for degree in "data", "tensor", "pipeline":
         add(f"--{degree}", type=at_least(1, 16_384), help=f"only this {degree} degree")
     args = parser.parse_args()
     model = model_from_arguments(args)
     cluster = cluster_from_arguments(parser, args, args.gpus)
-    ways = TODAY._replace(fused_attention=args.attention == "fused")
+    state = OPTIMISERS[args.optimizer]
+    ways = TODAY._replace(fused_attention=args.attention == "fused", state=state)
     wanted = {d: getattr(args, d) for d in ("data", "tensor", "pipeline")}
     wanted = {degree: count for degree, count in wanted.items() if count}
     if problem := why_no_strategy(model, cluster, args.batch, wanted):

@@ -16,18 +16,20 @@ from parallel_by_hand.scale.training_plan import (
     Strategy,
     why_impossible,
 )
+from parallel_by_hand.sharding.ledger import MIXED, StateBytes
 
 
 class Ways(NamedTuple):
     """What may be tried besides the degrees: fused attention or plain, ranks that share
     a sequence, hybrid sharding (shards within a node, copies over nodes), and chunks
-    that do not cut a rank's layers evenly.
+    that do not cut a rank's layers evenly. `state` is in bytes for each number.
     """
 
     fused_attention: bool = False
     contexts: tuple[int, ...] = (1,)
     hybrid: bool = False
     uneven: bool = False
+    state: StateBytes = MIXED
 
 
 SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
@@ -90,7 +92,7 @@ def _strategies_of_replicas(
                         yield Strategy(
                             data, tensor, pipeline, stage, micro_batch, schedule,
                             recomputation, sequence, overlap=True, chunks=chunks,
-                            fused_attention=ways.fused_attention,
+                            state=ways.state, fused_attention=ways.fused_attention,
                         )  # fmt: skip
 
 

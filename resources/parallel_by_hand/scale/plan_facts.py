@@ -104,34 +104,37 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
     }
 
 
-STATES = {  # bytes of parameters, gradients, optimiser for each number
-    "as planned: Adam with a float32 master copy": StateBytes(2, 2, 12),
-    "Adam with averages of 8 bits": StateBytes(2, 2, 6),
-    "the optimiser's state off-loaded to the CPU's memory": StateBytes(2, 2, 0),
-    "LoRA, which trains about 1 % of the numbers": StateBytes(2, 0, 0),
+OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
+    "adam": StateBytes(2, 2, 12),  # two averages and a master copy, in 32 bits
+    "adam-32-bit-gradients": StateBytes(2, 4, 12),  # as Megatron-LM
+    "adam-8-bit": StateBytes(2, 2, 6),  # the averages
+    "off-loaded": StateBytes(2, 2, 0),  # the optimiser's state is in the CPU's memory
+    "lora": StateBytes(2, 0, 0),  # about 1 % of the numbers are trained
 }
 
 
 def what_would_fit(
     model: Model, cluster: Cluster, batch: int, ways: Ways
 ) -> dict[str, float]:
-    """GB that a GPU needs at the least, with the reserve: with each kind of state, and
-    with more GPUs of the same kind."""
+    """GB that a GPU needs at the least, with the reserve: with each optimiser, and with
+    more GPUs of the same kind."""
 
     def least(cluster: Cluster, state: StateBytes) -> float:
         needs = (
-            memory_of_strategy(model, replace(s, state=state), batch)
-            for s in legal_strategies(model, cluster, batch, ways)
+            memory_of_strategy(model, strategy, batch)
+            for strategy in legal_strategies(
+                model, cluster, batch, ways._replace(state=state)
+            )
         )
         return (min(needs, default=float("inf")) + cluster.reserve) / 1e9
 
-    needed = {name: least(cluster, state) for name, state in STATES.items()}
+    needed = {name: least(cluster, state) for name, state in OPTIMISERS.items()}
     for times in 2, 4, 8, 16:
         if batch < times * cluster.gpus:
             break
         more = replace(cluster, nodes=times * cluster.nodes)
         name = f"{more.gpus:,} GPUs"
-        needed[name] = least(more, STATES[next(iter(STATES))])
+        needed[name] = least(more, ways.state)
         if 1e9 * needed[name] <= cluster.memory:
             break
     return needed
