@@ -50,8 +50,8 @@ def main() -> None:
         help="sequences in a step; default: 512")  # fmt: skip
     add("--gpus", type=at_least(1, 16_384), default=128, help="default: 128")
     add("--tokens", type=between(1, 1e15), default=0, help="of the whole training")
-    add("--optimizer", choices=OPTIMISERS, default="adam",
-        help="what is kept of it on the GPU (its time is Adam's); default: adam")  # fmt: skip
+    kept = "what a GPU keeps of it; its time is Adam's; default: adam"
+    add("--optimizer", choices=OPTIMISERS, default="adam", help=kept)
     add("--json", action="store_true", help="print JSON and nothing else")
     for degree in "data", "tensor", "pipeline":
         add(f"--{degree}", type=at_least(1, 16_384), help=f"only this {degree} degree")

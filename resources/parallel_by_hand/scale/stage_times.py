@@ -40,6 +40,8 @@ def side_by_side(computing: float, sending: float, units: int) -> float:
     sent one at a time: the slower of the two goes on all the time, and the other one
     sticks out by one unit.
     """
+    if not sending:
+        return computing  # without rounding
     return (computing + sending + (units - 1) * max(computing, sending)) / units
 
 
