@@ -5,35 +5,47 @@ Look for: where the step's time goes. Hardware utilisation counts what is comput
           twice, model utilisation does not. The first stage is the fullest: it keeps
           the activations of most micro-batches.
 Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: less time,
-          and memory that no GPU has. --tensor 16 --pipeline 2: tensor ranks that talk
-          across nodes. --trace step.json, and open it in https://ui.perfetto.dev.
-          10,240 GPUs: --layers 80 --hidden 12288 --heads 96 --nodes 1280 --data 128
-          --tensor 8 --pipeline 10 --micro-batch 1 --batch 3072.
+          and more memory. --tensor 16 --pipeline 2: tensor ranks that talk across
+          nodes. --trace step.json, and open it in https://ui.perfetto.dev.
+          --rows resources/data/published_runs.csv: what published runs measured,
+          beside the simulator and beside the best constant.
+          10,240 GPUs: --layers 80 --hidden 12288 --heads 96 --data 128 --tensor 8
+          --pipeline 10 --micro-batch 1 --batch 3072.
 """
 
 import argparse
+import json
 from dataclasses import replace
+from math import prod
+from pathlib import Path
 
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
-from parallel_by_hand.scale.known_gpus import KNOWN_GPUS
+from parallel_by_hand.scale.plan_arguments import (
+    add_cluster_arguments,
+    add_model_arguments,
+    cluster_from_arguments,
+    model_from_arguments,
+)
+from parallel_by_hand.scale.plan_facts import facts_of_step
+from parallel_by_hand.scale.published_table import (
+    facts_of_rows,
+    hold_rows,
+    print_rows,
+    read_published_rows,
+)
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
 from parallel_by_hand.scale.step_tables import print_step
 from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Model, Strategy
-from sidebyside import at_least, output_file, program_parser, run_program
+from sidebyside import (
+    at_least,
+    output_file,
+    picture_file,
+    program_parser,
+    run_program,
+)
 
 MOST_LANES = 8  # stages in the text timeline
-
-
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """--layers, --hidden, --heads, --sequence, --vocabulary and --batch."""
-    add, largest = parser.add_argument, at_least(1, 1_000_000)
-    add("--layers", type=at_least(1, 1000), default=24, help="default: 24")
-    add("--hidden", type=largest, default=2304, help="default: 2304")
-    add("--heads", type=at_least(1, 10_000), default=24, help="default: 24")
-    add("--sequence", type=largest, default=2048, help="tokens; default: 2048")
-    add("--vocabulary", type=largest, default=51_200, help="default: 51200")
-    add("--batch", type=largest, default=128, help="sequences; default: 128")
 
 
 def add_strategy_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +54,9 @@ def add_strategy_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=degree, default=4, help="default: 4")
     add("--tensor", type=degree, default=2, help="default: 2")
     add("--pipeline", type=at_least(1, 128), default=4, help="default: 4")
+    add("--context", type=degree, default=1, help="ranks of a sequence; default: 1")
     add("--shard-stage", type=at_least(0, 3), default=0, help="of ZeRO; default: 0")
+    add("--hybrid", type=degree, default=1, help="copies of all shards; default: 1")
     add("--micro-batch", type=degree, default=4, help="sequences; default: 4")
     add("--schedule", choices=SCHEDULES_BY_NAME, default="1f1b", help="default: 1f1b")
     add("--recomputation", choices=RECOMPUTATIONS, default="full")
@@ -50,32 +64,61 @@ def add_strategy_arguments(parser: argparse.ArgumentParser) -> None:
     add("--overlap", action="store_true", help="gradients travel during backward")
 
 
+def hold(parser: argparse.ArgumentParser, path: Path, as_json: bool) -> None:
+    """Every row of a table of published runs, simulated."""
+    try:
+        held = hold_rows(read_published_rows(path))
+    except OSError as problem:
+        parser.error(f"argument --rows: {path}: {problem.strerror}")
+    except ValueError as problem:
+        parser.error(f"argument --rows: {problem}")
+    if as_json:
+        print(json.dumps(facts_of_rows(held), indent=1))
+    else:
+        print_rows(held)
+
+
 def main() -> None:
     parser = program_parser(__doc__)
-    add_model_arguments(parser)
+    add_model_arguments(parser, Model(24, 2304, 24, 2048, 51_200))
     add_strategy_arguments(parser)
+    add_cluster_arguments(parser)
     add = parser.add_argument
-    add("--gpu", choices=KNOWN_GPUS, default="A100")
-    add("--nodes", type=at_least(1, 10_000), default=4, help="of 8 GPUs; default: 4")
+    add("--batch", type=at_least(1, 10**6), default=128, help="sequences; default: 128")
+    add("--gpus", type=at_least(1, 10**6), help="default: what the degrees multiply to")
+    add("--rows", type=Path, help="simulate a CSV of published runs instead")
+    add("--json", action="store_true", help="print JSON and nothing else")
     add("--trace", type=output_file, help="write a Chrome trace of the step")
+    add("--output", type=picture_file, help="draw it, such as step.png")
     args = parser.parse_args()
+    if args.rows:
+        hold(parser, args.rows, args.json)
+        return
+    degrees = args.data, args.tensor, args.pipeline, args.context
+    cluster = cluster_from_arguments(parser, args, args.gpus or prod(degrees))
     read = vars(args)
-    model = Model(*(read[name] for name in Model.__dataclass_fields__))
     fields = Strategy.__dataclass_fields__.keys() & read.keys()
     strategy = Strategy(**{name: read[name] for name in fields})
-    cluster = replace(KNOWN_GPUS[args.gpu], nodes=args.nodes)
+    strategy = replace(strategy, fused_attention=args.attention == "fused")
     try:
-        step = simulate_step(model, cluster, strategy, args.batch)
+        step = simulate_step(model_from_arguments(args), cluster, strategy, args.batch)
     except ValueError as problem:
         parser.error(str(problem))
 
-    print_step(step)
-    if args.trace or strategy.pipeline <= MOST_LANES:
+    if args.json:
+        print(json.dumps(facts_of_step(step), indent=1))
+    else:
+        print_step(step)
+    if args.trace or args.output or strategy.pipeline <= MOST_LANES:
         timeline = timeline_of_step(step)
-    if strategy.pipeline <= MOST_LANES:
+    if strategy.pipeline <= MOST_LANES and not args.json:
         print(f"\n{timeline.text(64)}")
     if args.trace:
-        print(f"written: {timeline.save(args.trace)}")
+        timeline.save(args.trace)
+        print(f"written: {args.trace}")
+    if args.output:
+        timeline.plot().savefig(args.output, dpi=150)
+        print(f"drawn: {args.output}")
 
 
 if __name__ == "__main__":

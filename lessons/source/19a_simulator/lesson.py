@@ -550,7 +550,7 @@ timeline_of_step(step).plot()
 from sidebyside import run_demo
 
 shape = "--layers 80 --hidden 12288 --heads 96 --batch 3072 --micro-batch 1"
-split = "--nodes 1280 --data 128 --tensor 8 --pipeline 10 --overlap"
+split = "--data 128 --tensor 8 --pipeline 10 --overlap"
 run_demo("scale/simulate.py", *shape.split(), *split.split())
 
 # %% [markdown]

@@ -6,6 +6,8 @@ left out: it takes as long as 1F1B and keeps more.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 from parallel_by_hand.scale.training_plan import (
     RECOMPUTATIONS,
@@ -14,6 +16,25 @@ from parallel_by_hand.scale.training_plan import (
     Strategy,
     why_impossible,
 )
+from parallel_by_hand.sharding.ledger import MIXED, StateBytes
+
+
+class Ways(NamedTuple):
+    """What may be tried besides the degrees: fused attention or plain, ranks that share
+    a sequence, hybrid sharding (shards within a node, copies over nodes), and chunks
+    that do not cut a rank's layers evenly. `state` is in bytes for each number.
+    """
+
+    fused_attention: bool = False
+    contexts: tuple[int, ...] = (1,)
+    hybrid: bool = False
+    uneven: bool = False
+    state: StateBytes = MIXED
+
+
+SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
+OF_LESSONS = Ways()
+TODAY = Ways(True, (1, 2, 4, 8, 16), True, True)
 
 
 def _splits_of(gpus: int) -> Iterator[tuple[int, int, int]]:
@@ -34,27 +55,53 @@ def fewest_chunks(layers: int, pipeline: int) -> int:
 
 
 def _strategies_of_split(
-    model: Model, batch: int, data: int, tensor: int, pipeline: int
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    ways: Ways,
+    split: tuple[int, int, int],
 ) -> Iterator[Strategy]:
     """All that is left to choose once the degrees are."""
+    replicas, tensor, pipeline = split
+    for context in ways.contexts if model.sequence > SHORT else (1,):
+        if replicas % context == 0:
+            for strategy in _strategies_of_replicas(
+                model, batch, ways, replicas // context, tensor, pipeline
+            ):
+                shared = replace(strategy, context=context)
+                yield shared
+                groups = shared.gpus // cluster.gpus_per_node
+                if ways.hybrid and strategy.shard_stage > 1 and groups > 1:
+                    yield replace(shared, hybrid=groups)
+
+
+def _strategies_of_replicas(
+    model: Model, batch: int, ways: Ways, data: int, tensor: int, pipeline: int
+) -> Iterator[Strategy]:
     chunks = fewest_chunks(model.layers, pipeline)
-    schedules = ["1f1b"] + ["interleaved"] * (pipeline > 1 and chunks > 1)
+    schedules = [("1f1b", chunks)]
+    if pipeline > 1:
+        thin = {chunks} | ({2, 4, model.layers // pipeline} if ways.uneven else set())
+        schedules += [("interleaved", number) for number in sorted(thin - {0, 1})]
     sizes = [2**k for k in range(batch.bit_length()) if batch % (data * 2**k) == 0]
     for micro_batch in sizes or [1]:
-        for schedule in schedules:
+        for schedule, chunks in schedules:
             for recomputation in RECOMPUTATIONS:
                 for stage in range(4) if data > 1 else (0,):
                     for sequence in (False, True) if tensor > 1 else (False,):
                         yield Strategy(
                             data, tensor, pipeline, stage, micro_batch, schedule,
                             recomputation, sequence, overlap=True, chunks=chunks,
+                            state=ways.state, fused_attention=ways.fused_attention,
                         )  # fmt: skip
 
 
-def legal_strategies(model: Model, cluster: Cluster, batch: int) -> Iterator[Strategy]:
+def legal_strategies(
+    model: Model, cluster: Cluster, batch: int, ways: Ways = OF_LESSONS
+) -> Iterator[Strategy]:
     """Every strategy that can run, whether or not it fits into memory."""
     for split in _splits_of(cluster.gpus):
-        for strategy in _strategies_of_split(model, batch, *split):
+        for strategy in _strategies_of_split(model, cluster, batch, ways, split):
             if not why_impossible(model, cluster, strategy, batch):
                 yield strategy
 
@@ -72,7 +119,7 @@ def why_no_strategy(
         degrees: dict[str, int] = dict(zip(names, split, strict=True))
         if any(degrees[degree] != count for degree, count in wanted.items()):
             continue
-        for strategy in _strategies_of_split(model, batch, *split):
+        for strategy in _strategies_of_split(model, cluster, batch, OF_LESSONS, split):
             problem = why_impossible(model, cluster, strategy, batch)
             if not problem:
                 return ""

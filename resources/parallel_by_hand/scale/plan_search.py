@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
 from parallel_by_hand.scale.kept_timetable import scheduled
-from parallel_by_hand.scale.legal_strategies import legal_strategies
+from parallel_by_hand.scale.legal_strategies import OF_LESSONS, Ways, legal_strategies
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
@@ -33,10 +33,10 @@ class StrategySurvey(NamedTuple):
 
 
 def split_of(strategy: Strategy) -> Split:
-    return strategy.data, strategy.tensor, strategy.pipeline
+    return strategy.replicas, strategy.tensor, strategy.pipeline
 
 
-def _memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
+def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
     """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
 
     No rank runs ahead by more than two micro-batches for each rank, so a short
@@ -74,15 +74,20 @@ def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> 
 
 
 def survey_strategies(
-    model: Model, cluster: Cluster, batch: int, tell: Tell = lambda line: None
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    tell: Tell = lambda line: None,
+    ways: Ways = OF_LESSONS,
 ) -> StrategySurvey:
     """Count the memory of every legal strategy, and give a bound to those that fit."""
-    legal = list(legal_strategies(model, cluster, batch))
+    legal = list(legal_strategies(model, cluster, batch, ways))
     tell(f"{len(legal):,} legal strategies: counting the memory of each")
     memory = {
-        strategy: _memory_of_strategy(model, strategy, batch) for strategy in legal
+        strategy: memory_of_strategy(model, strategy, batch) for strategy in legal
     }
-    fitting = [strategy for strategy in legal if memory[strategy] <= cluster.memory]
+    room = cluster.memory - cluster.reserve
+    fitting = [strategy for strategy in legal if memory[strategy] <= room]
     bounds = {s: bound_of(model, cluster, s, batch) for s in fitting}
     tell(f"{len(fitting):,} fit into {cluster.memory / 1e9:.0f} GB")
     in_order = {s: bounds[s] for s in sorted(bounds, key=bounds.__getitem__)}

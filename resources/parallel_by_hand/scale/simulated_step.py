@@ -69,7 +69,7 @@ class SimulatedStep:
 
     @property
     def fits(self) -> bool:
-        return sum(self.memory) <= self.cluster.memory
+        return sum(self.memory) + self.cluster.reserve <= self.cluster.memory
 
     @property
     def sent(self) -> dict[str, float]:
@@ -193,7 +193,7 @@ def _end_of_rank(
     waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
     if rank in (0, strategy.pipeline - 1):
         waiting += messages.tied_messages(model, cluster, strategy).seconds
-    shards = strategy.data if strategy.shard_stage else 1
+    shards = strategy.shard_ranks if strategy.shard_stage else 1
     state = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
     state += ledger.gradients // (1 if strategy.shard_stage >= 2 else shards)
     update = update_seconds(state + ledger.optimiser, cluster)

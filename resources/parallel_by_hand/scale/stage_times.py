@@ -40,6 +40,8 @@ def side_by_side(computing: float, sending: float, units: int) -> float:
     sent one at a time: the slower of the two goes on all the time, and the other one
     sticks out by one unit.
     """
+    if not sending:
+        return computing  # without rounding
     return (computing + sending + (units - 1) * max(computing, sending)) / units
 
 
@@ -68,7 +70,9 @@ def times_of_stages(
             waiting = thin * shards.seconds
             if strategy.overlap:
                 busy = computing + tensor
-                waiting = side_by_side(busy, waiting, count) - busy
+                together = side_by_side(busy, waiting, count) - busy
+                hidden = waiting - together
+                waiting = together + cluster.contention * hidden
             passages.append(
                 PassageThroughStage(
                     computing, tensor, waiting, handed_on if goes_on else 0.0

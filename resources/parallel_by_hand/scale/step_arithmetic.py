@@ -12,9 +12,8 @@ BACKWARD = 2  # forwards: a product has two factors, and each has a gradient
 
 
 def layer_flops(model: Model) -> float:
-    """Forward of a layer for one token: 24 h^2 (1 + s / (6 h))."""
-    h, s = model.hidden, model.sequence
-    return 24 * h**2 + 4 * s * h
+    """Forward of a layer for one token: 24 h^2 (1 + s / (6 h)) for a GPT."""
+    return 2 * model.active_matrices + score_flops(model)
 
 
 def score_flops(model: Model) -> float:
@@ -48,18 +47,21 @@ def layer_seconds(
     (norms, GELU, softmax, dropout) writes and reads what the layer keeps, and does no
     product: the memory's bandwidth decides.
     """
-    tokens = strategy.micro_batch * model.sequence
-    flops = tokens * layer_flops(model) / strategy.tensor
-    weights = strategy.state.parameters * 12 * model.hidden**2 / strategy.tensor
-    kept = layer_activations(model, strategy)
-    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
-        cluster, 0, 2 * kept
-    )
+    tokens = strategy.micro_batch * model.sequence / strategy.context
+    scores = score_flops(model)
+    if cluster.attention:
+        scores *= cluster.efficiency / cluster.attention
+    flops = tokens * (2 * model.active_matrices + scores) / strategy.tensor
+    weights = strategy.state.parameters * model.layer_matrices / strategy.tensor
+    kept = layer_activations(model, strategy, scores=False)
+    scores = layer_activations(model, strategy) - kept
+    moved = cluster.passes * kept + 2 * scores
+    forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(cluster, 0, moved)
+    forward = max(forward, cluster.launch)
     again = 0.0
     if strategy.recomputation == "full":
         again = forward
     elif strategy.recomputation == "selective":
-        scores = kept - layer_activations(model, strategy, scores=False)
         flops = tokens * score_flops(model) / strategy.tensor
         again = _roof_of_step(cluster, flops, 0) + _roof_of_step(cluster, 0, 2 * scores)
     return forward, BACKWARD * forward + again
@@ -69,13 +71,13 @@ def head_seconds(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> tuple[float, float]:
     """The same for the logits and the loss, on the last stage; float32 logits."""
-    tokens = strategy.micro_batch * model.sequence
+    tokens = strategy.micro_batch * model.sequence / strategy.context
     flops = tokens * head_flops(model) / strategy.tensor
     table = model.vocabulary / strategy.tensor
     weights = strategy.state.parameters * model.hidden * table
     logits = 4 * tokens * table
     forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
-        cluster, 0, 2 * logits
+        cluster, 0, cluster.passes * logits
     )
     return forward, BACKWARD * forward
 

@@ -8,6 +8,7 @@ from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
 
 LOGIT = 4  # bytes: logits and loss in float32
+LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in DeepSpeed
 
 
 def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
@@ -27,7 +28,7 @@ def _layer_numbers(model: Model, tensor: int) -> int:
     the matrices and the biases of columns are split.
     """
     h = model.hidden
-    return (12 * h**2 + 7 * h) // tensor + unsplit_numbers_in_memory(model)
+    return (model.layer_matrices + 7 * h) // tensor + unsplit_numbers_in_memory(model)
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -41,8 +42,9 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
     if model.vocabulary:
         table = -(-model.vocabulary // strategy.tensor) * model.hidden
-        numbers[0] += table + model.sequence * model.hidden
-        numbers[-1] += 2 * model.hidden + (table if ranks > 1 else 0)
+        numbers[0] += table + (model.sequence * model.hidden if model.tied else 0)
+        numbers[-1] += 2 * model.hidden
+        numbers[-1] += table if ranks > 1 or not model.tied else 0
     return numbers
 
 
@@ -53,9 +55,21 @@ def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> 
     it is what selective recomputation keeps.
     """
     way = "gather twice" if strategy.sequence_parallel else "tensor"
-    heads = model.heads if scores else 0
+    heads = model.heads if scores and not strategy.fused_attention else 0
     size = LayerSize(model.sequence, strategy.micro_batch, model.hidden, heads)
-    return published_bytes(way, size, strategy.tensor, strategy.state.parameters)
+    kept = published_bytes(way, size, strategy.tensor, strategy.state.parameters)
+    return (kept + _other_shape(model, strategy)) / strategy.context
+
+
+def _other_shape(model: Model, strategy: Strategy) -> float:
+    """What a layer keeps beyond Korthikanti's: fewer keys, another MLP, no masks."""
+    h, tokens = model.hidden, model.sequence * strategy.micro_batch
+    keys = 2 * (model.kv_hidden - h)
+    mlp = model.experts_per_token * (2 + model.gated) * model.mlp_hidden - 8 * h
+    masks = 2 * h if strategy.fused_attention else 0
+    split = strategy.tensor if strategy.sequence_parallel else 1
+    numbers = (keys + mlp) / strategy.tensor
+    return tokens * (strategy.state.parameters * numbers - masks / split)
 
 
 def kept_activations(model: Model, strategy: Strategy) -> float:
@@ -70,7 +84,7 @@ def kept_activations(model: Model, strategy: Strategy) -> float:
 
 def hidden_numbers(model: Model, strategy: Strategy) -> int:
     """s b h: the numbers between two layers, of one micro-batch."""
-    return model.sequence * strategy.micro_batch * model.hidden
+    return model.sequence // strategy.context * strategy.micro_batch * model.hidden
 
 
 def _activations(
@@ -89,7 +103,7 @@ def _activations(
         again = 0.0
     of_ranks = [times * layers * kept + again for times in forwards]
     if model.vocabulary:
-        tokens = model.sequence * strategy.micro_batch
+        tokens = model.sequence // strategy.context * strategy.micro_batch
         of_ranks[-1] += LOGIT * tokens * model.vocabulary / strategy.tensor
     return of_ranks
 
@@ -100,9 +114,10 @@ def ledgers_of_ranks(
     """17's ledger of a GPU of each rank of the pipeline, in bytes.
 
     Buffers are what ZeRO borrows: of stage 2 the gradients of one layer, of stage 3
-    besides them two layers' parameters, one in use and one on its way.
+    besides them two layers' parameters, one in use and one on its way. A very large
+    layer comes in parts.
     """
-    layer = _layer_numbers(model, strategy.tensor)
+    layer = min(_layer_numbers(model, strategy.tensor), LARGEST_UNIT)
     buffers, sharded = 0, SHARDED[strategy.shards]
     if "gradients" in sharded:
         buffers += strategy.state.gradients * layer
@@ -111,8 +126,10 @@ def ledgers_of_ranks(
     kept = _activations(model, strategy, forwards)
     return [
         Ledger(
-            *state_bytes(numbers, strategy.data, strategy.shards, strategy.state),
-            buffers=buffers if strategy.data > 1 else 0,
+            *state_bytes(
+                numbers, strategy.shard_ranks, strategy.shards, strategy.state
+            ),
+            buffers=buffers if strategy.shard_ranks > 1 else 0,
             activations=round(activations),
         )
         for numbers, activations in zip(

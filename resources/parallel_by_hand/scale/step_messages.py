@@ -31,23 +31,37 @@ class StepMessage(NamedTuple):
     def times(self, count: float) -> "StepMessage":
         return StepMessage(count * self.size, count * self.seconds)
 
+    def plus(self, other: "StepMessage") -> "StepMessage":
+        return StepMessage(self.size + other.size, self.seconds + other.seconds)
+
 
 def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
     """ "within" a node or "between" nodes: the link of the group's slowest neighbours.
 
-    `group` is "tensor", "data" or "pipeline".
+    `group` is "tensor", "context", "data", "hybrid" or "pipeline".
     """
     reach = {
         "tensor": strategy.tensor,
-        "data": strategy.tensor * strategy.data,
+        "context": strategy.tensor * strategy.context,
+        "data": strategy.tensor * strategy.shard_ranks,
+        "hybrid": strategy.tensor * strategy.replicas,
         "pipeline": strategy.gpus,
     }
     return "within" if reach[group] <= cluster.gpus_per_node else "between"
 
 
 def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
-    within = link_of(group, cluster, strategy) == "within"
-    return cluster.link_within if within else cluster.link_between
+    """The link's cost; a ring over nodes may use the card of each member in a node."""
+    if link_of(group, cluster, strategy) == "within":
+        return cluster.link_within
+    if not cluster.ring_of_all_cards or group == "pipeline":
+        return cluster.link_between
+    nearer = {"tensor": 1, "hybrid": strategy.tensor * strategy.shard_ranks}
+    members = max(1, cluster.gpus_per_node // nearer.get(group, strategy.tensor))
+    bandwidth = members * cluster.link_between.bandwidth
+    return cluster.link_between._replace(
+        bandwidth=min(bandwidth, cluster.link_within.bandwidth)
+    )
 
 
 def _ring_seconds(ranks: int, size: float, link: Link) -> StepMessage:
@@ -75,7 +89,17 @@ def tensor_messages(
     pair = _ring_seconds(strategy.tensor, size, link)
     backward = 2 + (1 if strategy.sequence_parallel else 0)
     backward += 2 if strategy.recomputation == "full" else 0
-    return pair.times(2), pair.times(backward)
+    keys = _gathered_keys(model, cluster, strategy)
+    again = 3 if strategy.recomputation == "full" else 2  # gathers, and gradients home
+    return pair.times(2).plus(keys), pair.times(backward).plus(keys.times(again))
+
+
+def _gathered_keys(model: Model, cluster: Cluster, strategy: Strategy) -> StepMessage:
+    """Context parallel: a layer's keys and values come together from all positions."""
+    numbers = 2 * model.sequence * strategy.micro_batch * model.kv_hidden
+    size = strategy.state.parameters * numbers / strategy.tensor
+    link = link_cost_of("context", cluster, strategy)
+    return _half_ring(strategy.context, size, link)
 
 
 def embedding_messages(
@@ -113,7 +137,7 @@ def stage_message(model: Model, cluster: Cluster, strategy: Strategy) -> StepMes
 
 def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> StepMessage:
     """First and last stage sum up their gradients of the tied table, once in a step."""
-    if strategy.pipeline == 1 or not model.vocabulary:
+    if strategy.pipeline == 1 or not (model.vocabulary and model.tied):
         return StepMessage()
     table = -(-model.vocabulary // strategy.tensor) * model.hidden
     link = link_cost_of("pipeline", cluster, strategy)
@@ -138,12 +162,13 @@ def data_messages(
 ) -> DataMessages:
     """DDP's all-reduce, or the halves into which ZeRO takes it apart (17a, 17b)."""
     numbers = numbers_of_ranks(model, strategy)[rank]
-    padded = strategy.data * -(-numbers // strategy.data)
+    ranks = strategy.shard_ranks
+    padded = ranks * -(-numbers // ranks)
     link = link_cost_of("data", cluster, strategy)
     units = _units_of_rank(model, strategy, rank)  # each is a message of its own
 
     def half(size: float, units: int) -> StepMessage:
-        return _half_ring(strategy.data, size / units, link).times(units)
+        return _half_ring(ranks, size / units, link).times(units)
 
     apart = units if strategy.overlap else 1
     stage, state = strategy.shard_stage, strategy.state
@@ -152,17 +177,16 @@ def data_messages(
         gather = half(padded * state.parameters, 1)
         if stage == 0:  # gradients travel both ways
             gather = half(padded * state.gradients, apart)
-            both = StepMessage(
-                scatter.size + gather.size, scatter.seconds + gather.seconds
-            )
-            return DataMessages(once=both)
+            return DataMessages(once=scatter.plus(gather))
         return DataMessages(once=scatter, after=gather)
     scatter = half(padded * state.gradients, units)
     gather = half(padded * state.parameters, units)
+    shard = padded * state.gradients / ranks
+    among = link_cost_of("hybrid", cluster, strategy)
+    once = _ring_seconds(strategy.hybrid, shard, among)
     if stage == 2:
-        return DataMessages(backward=scatter, after=gather)
-    both = StepMessage(scatter.size + gather.size, scatter.seconds + gather.seconds)
-    return DataMessages(forward=gather, backward=both)
+        return DataMessages(backward=scatter, once=once, after=gather)
+    return DataMessages(forward=gather, backward=scatter.plus(gather), once=once)
 
 
 def _units_of_rank(model: Model, strategy: Strategy, rank: int) -> int:

@@ -18,7 +18,11 @@ RECOMPUTATIONS = "none", "selective", "full"
 class Model:
     """A GPT-like transformer: output and input share one table of the vocabulary.
 
-    With a vocabulary of 0 it is its layers alone, as our measured runs are.
+    With a vocabulary of 0 it is its layers alone, as our measured runs are. Grouped
+    queries have fewer `kv_heads`; `mlp` is the width between the MLP's products (0:
+    four times `hidden`), of which a `gated` one has three. Of `experts` MLPs each token
+    goes through `experts_per_token`. A model that is not `tied` has another table for
+    the output, and no table of positions.
     """
 
     layers: int
@@ -26,14 +30,45 @@ class Model:
     heads: int
     sequence: int
     vocabulary: int
+    kv_heads: int = 0
+    mlp: int = 0
+    gated: bool = False
+    experts: int = 1
+    experts_per_token: int = 1
+    tied: bool = True
+
+    @property
+    def kv_hidden(self) -> int:
+        """Numbers of a position's keys; of its values as many."""
+        return self.hidden * (self.kv_heads or self.heads) // self.heads
+
+    @property
+    def mlp_hidden(self) -> int:
+        return self.mlp or 4 * self.hidden
+
+    @property
+    def layer_matrices(self) -> int:
+        """Numbers of the matrices of a layer: 12 h^2, if nothing else is said."""
+        return self._matrices(self.experts)
+
+    @property
+    def active_matrices(self) -> int:
+        """Those that a token meets."""
+        return self._matrices(self.experts_per_token)
+
+    def _matrices(self, experts: int) -> int:
+        attention = 2 * self.hidden * (self.hidden + self.kv_hidden)
+        return attention + experts * (2 + self.gated) * self.hidden * self.mlp_hidden
 
     @property
     def numbers(self) -> int:
         """Parameters, by 17's ledger, 12 l h^2 + 13 l h and what is at the ends."""
         h, a, v, s = self.hidden, self.heads, self.vocabulary, self.sequence
+        other = self.layers * (self.layer_matrices - 12 * h**2)
         if not v:
-            return self.layers * (12 * h**2 + 13 * h)
-        return Transformer(h, self.layers, a, v, s).numbers
+            return self.layers * (12 * h**2 + 13 * h) + other
+        other += 0 if self.tied else (v - s) * h
+        return Transformer(h, self.layers, a, v, s).numbers + other
 
 
 class Link(NamedTuple):
@@ -50,6 +85,13 @@ class Cluster:
     `peak_flops` are operations per second by the data sheet, `efficiency` the share of
     them that large products reach. `memory` is in bytes, `memory_bandwidth` in bytes
     per second. `price` is for an hour, `watts` while it works.
+
+    `attention` is the efficiency of the scores' products; 0 is that of all others. With
+    `ring_of_all_cards` the members of a group in one node use a card each, as NCCL
+    does. Hidden messages slow computing down by their time, times `contention`. What
+    lies between products moves its bytes `passes` times: 2 is to write and read them
+    once. No layer's forward is faster than `launch`, in seconds. Of the memory,
+    `reserve` bytes go to the driver's context, NCCL's buffers, and gaps.
     """
 
     gpus_per_node: int
@@ -62,6 +104,12 @@ class Cluster:
     link_between: Link
     price: float = 0.0
     watts: float = 0.0
+    ring_of_all_cards: bool = False
+    attention: float = 0.0
+    contention: float = 0.0
+    passes: float = 2.0
+    launch: float = 0.0
+    reserve: float = 0.0
 
     @property
     def gpus(self) -> int:
@@ -76,7 +124,10 @@ class Strategy:
     sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
     in the interleaved one. With `overlap`, messages of data parallel travel while
     backward computes. `state` is the bytes of each parameter, gradient and optimiser;
-    numbers travel in the parameters' type.
+    numbers travel in the parameters' type. `fused_attention` keeps no scores, and goes
+    without dropout. `context` ranks share a sequence
+    and gather its keys and values. `hybrid` groups of data-parallel ranks hold all
+    shards each (FSDP's hybrid sharding).
     """
 
     data: int = 1
@@ -90,10 +141,23 @@ class Strategy:
     overlap: bool = False
     chunks: int = 2
     state: StateBytes = MIXED
+    fused_attention: bool = False
+    context: int = 1
+    hybrid: int = 1
 
     @property
     def gpus(self) -> int:
-        return self.data * self.tensor * self.pipeline
+        return self.replicas * self.tensor * self.pipeline
+
+    @property
+    def replicas(self) -> int:
+        """Ranks with the same part of the model: its gradients are summed over them."""
+        return self.data * self.context
+
+    @property
+    def shard_ranks(self) -> int:
+        """Those of them that share out what ZeRO shards."""
+        return self.replicas // self.hybrid
 
     @property
     def stages(self) -> int:
@@ -120,9 +184,20 @@ def why_impossible(
     """
     s = strategy
     if s.gpus != cluster.gpus:
+        context = (" x context", f" x {s.context}") if s.context > 1 else ("", "")
         return (
-            f"data x tensor x pipeline is {s.data} x {s.tensor} x {s.pipeline} = "
-            f"{s.gpus}, and there are {cluster.gpus} GPUs"
+            f"data x tensor x pipeline{context[0]} is {s.data} x {s.tensor} x "
+            f"{s.pipeline}{context[1]} = {s.gpus}, and there are {cluster.gpus} GPUs"
+        )
+    if model.sequence % s.context:
+        return f"a sequence of {model.sequence} cannot be split over {s.context} ranks"
+    if s.replicas % s.hybrid:
+        return f"{s.replicas} data-parallel ranks cannot form {s.hybrid} equal groups"
+    if model.kv_heads and model.heads % model.kv_heads:
+        return f"{model.heads} heads cannot share {model.kv_heads} heads of keys"
+    if model.experts_per_token > model.experts:
+        return (
+            f"a token cannot go to {model.experts_per_token} of {model.experts} experts"
         )
     if model.hidden % model.heads:
         return f"{model.hidden} hidden numbers cannot be shared by {model.heads} heads"

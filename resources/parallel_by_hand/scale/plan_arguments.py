@@ -1,0 +1,128 @@
+"""The arguments that `simulate.py` and `plan.py` share: a model and a cluster."""
+
+import argparse
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+from parallel_by_hand.scale.known_gpus import (
+    CARD_SHOWS,
+    GPUS,
+    SHARE_BETWEEN,
+    SHARE_WITHIN,
+    UNFITTED,
+)
+from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
+from parallel_by_hand.scale.training_plan import Cluster, Model
+from sidebyside import at_least, between
+
+
+def _named_model(text: str) -> Model:
+    """An argparse type: a model that we know, or its config.json."""
+    if text in KNOWN_MODELS:
+        return KNOWN_MODELS[text]
+    if not text.endswith(".json"):
+        known = ", ".join(KNOWN_MODELS)
+        raise argparse.ArgumentTypeError(f"must be a config.json, or one of {known}")
+    try:
+        return model_from_config(Path(text))
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def add_model_arguments(parser: argparse.ArgumentParser, default: Model) -> None:
+    """--model, and the fields of `Model`, each of which may differ from it."""
+    known = f"a config.json, or one of {', '.join(KNOWN_MODELS)}"
+    parser.add_argument("--model", type=_named_model, default=default, help=known)
+    kinds = {
+        "layers": (at_least(1, 1000), f"default: {default.layers}"),
+        "hidden": (at_least(1, 10**6), f"default: {default.hidden}"),
+        "heads": (at_least(1, 10**4), f"default: {default.heads}"),
+        "sequence": (at_least(1, 10**7), f"tokens; default: {default.sequence}"),
+        "vocabulary": (at_least(1, 10**7), f"default: {default.vocabulary}"),
+        "kv_heads": (at_least(1, 10**4), "heads of keys; default: as many as heads"),
+        "mlp": (at_least(1, 10**7), "the MLP's width; default: 4 hidden"),
+        "experts": (at_least(1, 10**4), "MLPs in each layer; default: 1"),
+        "experts_per_token": (at_least(1, 10**4), "default: 1"),
+    }
+    for name, (kind, text) in kinds.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text)
+    parser.add_argument(
+        "--gated", action="store_true", default=None, help="an MLP of three matrices"
+    )
+
+
+def model_from_arguments(args: argparse.Namespace) -> Model:
+    """The model that was named, with what else was said of it."""
+    names = [field.name for field in fields(Model) if hasattr(args, field.name)]
+    said = {name: getattr(args, name) for name in names}
+    return replace(args.model, **{n: v for n, v in said.items() if v is not None})
+
+
+OF_A_FILE = {  # key: the field of `Cluster`, and its unit
+    "peak_tflops": ("peak_flops", 1e12), "efficiency": ("efficiency", 1),
+    "attention": ("attention", 1), "passes": ("passes", 1),
+    "memory_gb": ("memory", 1e9), "memory_gb_s": ("memory_bandwidth", 1e9),
+    "within_gb_s": ("link_within", 1e9), "between_gb_s": ("link_between", 1e9),
+    "gpus_per_node": ("gpus_per_node", 1), "price": ("price", 1), "watts": ("watts", 1),
+}  # fmt: skip
+
+
+def _own_gpu(text: str) -> dict[str, float]:
+    """An argparse type: what a JSON file says of a GPU, such as measure_gpu.py's."""
+    allowed = f"a JSON file with numbers above 0 for {', '.join(OF_A_FILE)}"
+    try:
+        facts = json.loads(Path(text).read_text(encoding="utf-8"))
+        if all(key in OF_A_FILE and value > 0 for key, value in facts.items()):
+            return facts
+    except OSError as problem:
+        allowed = f"a file that can be read ({problem.strerror})"
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise argparse.ArgumentTypeError(f"must be {allowed}")
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    """--gpu and --gpus, and what may differ from the GPU's data sheet."""
+    add, positive = parser.add_argument, between(0.001, 10**5)
+    unfitted = f"default: A100. Without published runs: {', '.join(UNFITTED)}"
+    add("--gpu", choices=GPUS, default="A100", help=unfitted)
+    add("--gpu-file", type=_own_gpu, default={},
+        help="JSON of your own GPU, for what differs from --gpu")  # fmt: skip
+    add("--gpus-per-node", type=at_least(1, 1024), help="default: 8 for most GPUs")
+    add("--memory", type=positive, help="GB of a GPU, as it is sold")
+    add("--reserve", type=between(0, 1000), help="GB for the driver, NCCL and gaps")
+    add("--within", type=positive, help="GB/s of a GPU in a node, in one direction")
+    add("--between", type=positive,
+        help="GB/s (not Gb/s) of a GPU to other nodes, in one direction")  # fmt: skip
+    add("--price", type=between(0, 10**6), help="of a GPU for an hour")
+    add("--attention", choices=["fused", "plain"], default="fused",
+        help="default: fused, which keeps no scores")  # fmt: skip
+
+
+def cluster_from_arguments(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, gpus: int
+) -> Cluster:
+    """So many GPUs; ends the program if they do not fill their nodes."""
+    found = GPUS[args.gpu]
+    for key, value in args.gpu_file.items():
+        field, unit = OF_A_FILE[key]
+        new = unit * value
+        if field.startswith("link"):
+            new = getattr(found, field)._replace(bandwidth=new)
+        found = replace(found, **{field: new})
+    per_node = min(args.gpus_per_node or found.gpus_per_node, gpus)
+    if gpus % per_node:
+        allowed = f"must be up to {per_node}, or a multiple of {per_node}"
+        parser.error(f"argument --gpus: {allowed}, not {gpus}")
+    changes = {"gpus_per_node": per_node, "nodes": gpus // per_node}
+    for name, unit in (
+        ("memory", CARD_SHOWS * 1e9), ("reserve", 1e9), ("price", 1)
+    ):  # fmt: skip
+        if (value := getattr(args, name)) is not None:
+            changes[name] = unit * value
+    for name, share in ("within", SHARE_WITHIN), ("between", SHARE_BETWEEN):
+        if value := getattr(args, name):
+            link = getattr(found, f"link_{name}")
+            changes[f"link_{name}"] = link._replace(bandwidth=share * 1e9 * value)
+    return replace(found, **changes)
