@@ -137,8 +137,9 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 #
 # The simulator uses lesson 10b's costs: a link has an α and a bandwidth, and a collective
 # is a ring. What matters is where the ring lies. The ranks of a tensor group have
-# consecutive numbers, replicas are farther apart, and stages farthest. A ring that leaves
-# a node is as slow as the link between nodes.
+# consecutive numbers, replicas are farther apart, and stages farthest. Here a ring that
+# leaves a node has one card of the network. With NCCL each member in the node adds its
+# own card, up to the speed of NVLink; `ring_of_all_cards=True` simulates that.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of

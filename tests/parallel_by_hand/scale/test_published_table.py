@@ -24,7 +24,7 @@ def test_published_runs_are_met_better_than_by_one_utilisation(held):
     assert len(held) - len(known) == 3
     assert mean(abs(one.miss) for one in known) < 0.04
     for _, ours, constant in mean_misses(held).values():
-        assert ours < constant
+        assert ours < constant and (ours < 0.04 or constant > 1)
 
 
 def test_every_run_that_ran_fits(held):
