@@ -101,48 +101,13 @@ def raises_meanwhile():
         [][0]
 
 
-class Odd(Exception):
-    """An exception that can neither be said nor pickled."""
-
-    def __str__(self):
-        raise SystemExit(3)
-
-    def __reduce__(self):
-        raise ValueError("never")
-
-
-def raises_what_cannot_be_said():
-    raise Odd()
-
-
 def recurses(depth: int = 0):
     return recurses(depth + 1)
 
 
-class Returned:
-    """What happens when it is pickled, and when it is rebuilt."""
-
-    def __init__(self, pickling: Callable = lambda: None, rebuilding: str = "1"):
-        self.pickling, self.rebuilding = pickling, rebuilding
-
+class Unrebuildable:
     def __reduce__(self):
-        self.pickling()
-        return eval, (self.rebuilding,)
-
-
-def fails_to_be_pickled():
-    return Returned(pickling=lambda: 1 / 0)
-
-
-class Treacherous(Exception):
-    """Nothing that one asks of it can be had."""
-
-    def __getattr__(self, name):
-        return self.__dict__["data"][name]
-
-
-def raises_what_has_no_attributes():
-    raise Treacherous("the text")
+        return eval, ("1 / 0",)
 
 
 def raises_a_group():
@@ -177,10 +142,6 @@ def explodes():
     re.match(r"(a+)+$", "a" * 50 + "b")
 
 
-def has_ranks_that_hold_the_gil():
-    call_in_processes(explodes, [(), ()])
-
-
 def leaves_children():
     """A program, a process with a child of its own, a thread; and never a sign."""
     subprocess.Popen(["sleep", "600"])
@@ -195,16 +156,6 @@ def leaves_children_and_waits():
     threading.Event().wait()
 
 
-def prints_odd_bytes():
-    os.write(1, b"\xff\xfe\n")
-    print("\udcff", "\N{SNOWMAN}")
-
-
-def closes_its_output():
-    sys.stdout.close()
-    os.close(2)
-
-
 FAULTS = {
     "raises from a cause": Fault(
         raises_from,
@@ -216,26 +167,15 @@ FAULTS = {
         "raised IndexError",
         r"(?s)KeyError: 'missing'\n.*During handling.*in raises_mean.*IndexError",
     ),
-    "raises what cannot be said": Fault(
-        raises_what_cannot_be_said, "raised .*Odd", "in raises_what_cannot_be_said"
-    ),
     "raises KeyboardInterrupt": Fault(
         lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
         "raised KeyboardInterrupt",
-    ),
-    "raises what has no attributes": Fault(
-        raises_what_has_no_attributes,
-        "raised Treacherous: the text",
-        "in raises_what_has_no_attributes",
     ),
     "raises a group": Fault(
         raises_a_group,
         "raised ExceptionGroup: several",
         r"ValueError: invalid .* \(line \d+, in raises_a_group\)\n"
         r" *TypeError: never raised\n *ExceptionGroup: inner .*\n *KeyError: 'deep'",
-    ),
-    "raises a syntax error": Fault(
-        lambda: exec("x = = 1"), "raised SyntaxError: invalid syntax"
     ),
     "says much": Fault(says_much, "x{100} …", "and 19,998,0.. more characters"),
     "recurses": Fault(
@@ -244,30 +184,17 @@ FAULTS = {
     "exits with words": Fault(
         lambda: sys.exit("enough"), "exited with status 1: enough"
     ),
-    "exits with an absurd status": Fault(
-        lambda: sys.exit(10**30), "exited with status 0"
-    ),
     "is killed": Fault(
         lambda: os.kill(os.getpid(), 9), "killed by SIGKILL; often .* memory ran out"
     ),
-    "aborts": Fault(lambda: os.abort(), "was killed by SIGABRT"),
     "crashes": Fault(
         lambda: exec("import ctypes; ctypes.string_at(0)"), "was killed by SIGSEGV"
     ),
     "runs out of memory": Fault(lambda: bytearray(10**17), "raised MemoryError"),
-    "closes all its files": Fault(lambda: os.closerange(0, 99), "exited with|killed"),
     "returns a lock": Fault(
         lambda: threading.Lock(), r"its result, of type _thread\.lock, cannot be sent"
     ),
-    "fails to be pickled": Fault(
-        fails_to_be_pickled, "its result, of type .*Returned, cannot .* division by"
-    ),
-    "fails to be rebuilt": Fault(
-        lambda: Returned(rebuilding="1 / 0"), "cannot be rebuilt here: ZeroDivision"
-    ),
-    "exits when it is rebuilt": Fault(
-        lambda: Returned(rebuilding="exit(3)"), "cannot be rebuilt here: SystemExit"
-    ),
+    "fails to be rebuilt": Fault(Unrebuildable, "cannot be rebuilt here: ZeroDivision"),
     "hangs": Fault(
         leaves_children_and_waits,
         "not done after .*: rank 1 still works, rank 0 finished",
@@ -280,15 +207,8 @@ FAULTS = {
         "rank 1 does not answer: it is inside compiled code",
         RanksHung,
     ),
-    "has ranks that hold the GIL": Fault(
-        has_ranks_that_hold_the_gil,
-        "not done after .*: rank 1 still works",
-        error=RanksHung,
-    ),
     "leaves children and a thread": Fault(leaves_children, ""),
     "forks, and the child returns too": Fault(returns_after_a_fork, ""),
-    "prints odd bytes": Fault(prints_odd_bytes, ""),
-    "closes its output": Fault(closes_its_output, ""),
 }
 # What depends on how a process was started. The rest is the same code in both.
 WITH_SPAWN = ["is killed", "hangs", "leaves children and a thread"]
@@ -326,15 +246,8 @@ WRONG = [
     ({"world_size": 0}, "world_size must be a whole number from 1 to 128, not 0"),
     ({"world_size": True}, "world_size must be .*, not True"),
     ({"world_size": 2.0}, "world_size must be .*, not 2.0"),
-    ({"world_size": "2"}, "world_size must be .*, not '2'"),
-    ({"world_size": 129}, "world_size must be .*, not 129"),
-    ({"world_size": 10**30}, "world_size must be .*, not 10000"),
-    ({"world_size": 10**9999}, "world_size must be .*, not a number with thousands"),
     ({"timeout": 0}, "timeout must be above 0 and at most 1,000,000 .*, not 0"),
     ({"timeout": float("nan")}, "timeout must be .*, not nan"),
-    ({"timeout": float("inf")}, "timeout must be .*, not inf"),
-    ({"timeout": 1e308}, "timeout must be .*, not 1e"),
-    ({"timeout": True}, "timeout must be .*, not True"),
     ({"timeout": "60"}, "timeout must be .*, not '60'"),
     ({"start_method": "fork"}, 'start_method must be .*"spawn", not .fork'),
 ]
