@@ -219,10 +219,14 @@ def check_13b_beyond(beyond):
         best = min(runs, key=makespan)
         think = "what could keep device 1 idle until device 0 is nearly through?"
         if 2 * longest > total_work(graph):
-            think = "the bound is large because of a long chain: who needs whom?"
+            think = "the long chain that makes the bound large: who needs whom?"
         elif makespan(runs[0]) > bound * (1 + 1e-9):
-            think = "your order is above the bound, this one is not: on which of the "
-            think += "others should a late operation depend, so that no order helps?"
+            think = (
+                "this order, which is not above the bound as yours is: on which of the "
+            )
+            think += (
+                "the others should a late operation depend, so that no order helps?"
+            )
         expect(
             makespan(best) > bound * (1 + 1e-9),
             got=f"W = {total_work(graph)}, L = {longest}, the bound is {bound}, and "
@@ -249,7 +253,7 @@ def _expect_dataflow_operations(expect, answer) -> list[Operation]:
         right = op.device in (0, 1) and 1 <= op.takes <= 10
         think = "on which devices (0 and 1) and how long (1 to 10 slots) it may run"
         expect(right, got=op, think=think)
-    think = "nothing can start: who waits for whom?"
+    think = "the operation that starts first: who waits for whom?"
     expect(_dataflow_has_no_cycle(graph), got=answer, think=think)
     return graph
 
@@ -295,7 +299,7 @@ def check_13b_place(by_hand):
 
 def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
     if len(set(placement.values())) == 1:
-        return "nothing crosses, and nobody helps: which branch could move?"
+        return "the idle device, though nothing crosses: which branch could move?"
     crossing = [
         f"{name} to {op.name}"
         for op in operations_in_order_of_inputs(EIGHT_OPERATIONS)
@@ -303,7 +307,7 @@ def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
         if placement[name] != placement[op.name]
     ]
     if len(crossing) > 4:
-        return f"much crosses: {', '.join(crossing)}. What belongs together?"
+        return f"what crosses: {', '.join(crossing)}. What belongs together?"
     if placement["h1"] == placement["h2"]:
-        return "h1 and h2 are long and could run side by side: who is in the way?"
+        return "h1 and h2, which are long: what keeps them from running side by side?"
     return f"what crosses: {', '.join(crossing)}. For which of them does anyone wait?"
