@@ -101,16 +101,11 @@ def _try_accumulate(accumulate, count: int, limit: int, stale: bool) -> None:
         got = accumulate(model, images, labels, limit)
         _expect_accumulating_passes(expect, model, images[:, 0].tolist(), limit)
         _expect_accumulated(expect, model, oracle, stale, count)
-        value = expect.number(_without_shape(got))
+        value = expect.number(got)
         near = math.isclose(value, loss.item(), rel_tol=1e-5, abs_tol=1e-7)
         came = f"a loss of {value:.4f}, and the mean over all is {loss.item():.4f}"
         think = "the loss that is returned: is it the mean over all images?"
         expect(near, got=came, think=think)
-
-
-def _without_shape(got: object) -> object:
-    """Of a tensor with one number, that number, whatever its shape."""
-    return got.squeeze() if isinstance(got, torch.Tensor) else got
 
 
 def _expect_accumulating_passes(
@@ -190,7 +185,7 @@ def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
     think = "what a step is: a tensor, one row for each shard"
     with trying(f"noise_scale({shown}, {each})", steps, think=think) as expect:
         got = noise_scale(steps, each)
-        value = expect.number(_without_shape(got))
+        value = expect.number(got)
         expect(math.isfinite(value), got=got, think="what you divide by: can it be 0?")
         close = math.isclose(value, right, rel_tol=1e-3, abs_tol=1e-4)
         think = _advice_on_noise_scale(value, steps, each)

@@ -55,8 +55,9 @@ class Expect:
             raise NotYet(self.tried, got, think)
 
     def number(self, got: Any, what: str = "one number", where: str = "") -> float:
-        """The number that came back; else the answer is NOT YET right."""
-        if (number := as_number(got)) is None:
+        """The number that came back, in a tensor of any shape, too."""
+        number = as_number(got.squeeze() if hasattr(got, "squeeze") else got)
+        if number is None:
             told = f"{where}: {shown(got)}" if where else got
             raise NotYet(self.tried, told, f"what is asked for: {what}")
         return number
