@@ -231,7 +231,7 @@ wrong(
 )([_op("a"), _op("b"), _op("c", ("b",), 1), _op("d", ("b",), 1)])
 wrong(
     "13b-beyond",
-    advice="who waits for whom",
+    advice="wait for each other",
     note="Two that wait for each other: slower than any bound, for nothing starts.",
     name="cycle",
 )([_op("a", ("b",)), _op("b", ("a",), 1)])

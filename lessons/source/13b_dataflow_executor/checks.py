@@ -221,12 +221,8 @@ def check_13b_beyond(beyond):
         if 2 * longest > total_work(graph):
             think = "the long chain that makes the bound large: who needs whom?"
         elif makespan(runs[0]) > bound * (1 + 1e-9):
-            think = (
-                "this order, which is not above the bound as yours is: on which of the "
-            )
-            think += (
-                "the others should a late operation depend, so that no order helps?"
-            )
+            think = "this order, unlike yours within the bound: on which of the others "
+            think += "should a late operation depend, so that no order helps?"
         expect(
             makespan(best) > bound * (1 + 1e-9),
             got=f"W = {total_work(graph)}, L = {longest}, the bound is {bound}, and "
@@ -253,7 +249,7 @@ def _expect_dataflow_operations(expect, answer) -> list[Operation]:
         right = op.device in (0, 1) and 1 <= op.takes <= 10
         think = "on which devices (0 and 1) and how long (1 to 10 slots) it may run"
         expect(right, got=op, think=think)
-    think = "the operation that starts first: who waits for whom?"
+    think = "the one that starts first: which operations wait for each other?"
     expect(_dataflow_has_no_cycle(graph), got=answer, think=think)
     return graph
 
