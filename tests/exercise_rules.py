@@ -30,6 +30,10 @@ from sidebyside.exercises.judge import Exercise, examine, find_exercise
 SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,
 TIMES_SLOWER = 8  # but not more than so many times slower
+CLAUSE = re.compile(  # "think about the bound is large": neither noun nor question
+    r"think about (?!wh|how|is |was |do|for |in |by |with |from |on )"
+    r"(?:(?!that |wh)[\w`]+ ){1,9}(is|are|was|has|can) "
+)
 WRONG, RIGHT = range(6, 13), range(2, 4)  # so many answers to each exercise
 
 
@@ -138,6 +142,8 @@ def _misjudged(case: Case, wrong: Wrong, finding: Finding) -> list[str]:
     found = []
     if finding.state == PASSED or finding.state not in states:
         found.append(f"{wrong.name} is not {wrong.state}:\n{said}")
+    if CLAUSE.search(said):
+        found.append(f"{wrong.name} is told to think about a sentence:\n{said}")
     if not re.search(wrong.advice, " ".join(said.split())):
         found.append(f"{wrong.name} is not told {wrong.advice!r}:\n{said}")
     return found

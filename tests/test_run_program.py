@@ -13,10 +13,12 @@ import sys
 import tempfile
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from sidebyside.programs.run_program import tidies_up_for_others
 from tests.process_state import wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -344,3 +346,12 @@ def test_other_ends_are_as_usual(body, status, complaint, tmp_path):
         complaints = started.communicate(timeout=30)[1]
     assert started.returncode == status
     assert complaint in complaints and bool(complaint) == bool(complaints)
+
+
+@pytest.mark.parametrize(
+    ("program", "tidies"),
+    [("from multiprocessing.resource_tracker import main;main(5)", True), ("", False)],
+)
+def test_only_what_runs_the_resource_tracker_is_left_to_end_by_itself(program, tidies):
+    words = ["python", "my_resource_tracker.py", "-c", program]
+    assert tidies_up_for_others(SimpleNamespace(cmdline=lambda: words)) == tidies

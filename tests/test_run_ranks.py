@@ -114,7 +114,7 @@ def test_a_rank_that_raises_is_named_with_its_own_line():
     assert error.value.rank == 1
     shown = "\n".join(error.value._render_traceback_())
     assert 'raise ValueError("bad shard")' in shown
-    assert "rank 0 waits in all_reduce, at" in shown
+    assert "each of ranks 0 and 2 waits in all_reduce, at" in shown
     assert "dist.all_reduce(torch.ones(1))" in shown
     assert "ranks/process.py" not in shown
 

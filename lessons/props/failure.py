@@ -11,12 +11,8 @@ from parallel_by_hand.failures.failure_clock import (
     simulated_goodput,
     young_interval,
 )
-from parallel_by_hand.failures.resumable_training import (
-    PARTS,
-    DigitsTraining,
-    restore,
-    snapshot,
-)
+from parallel_by_hand.failures.resumable_training import PARTS, DigitsTraining
+from parallel_by_hand.failures.training_snapshots import restore, snapshot
 from sidebyside import COLOURS, figure
 
 

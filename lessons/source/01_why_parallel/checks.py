@@ -119,8 +119,8 @@ JOBS = [  # hours, share, price, waiting, most
     ),
     ((8, 0.25, 1, 9, 3), "`most` workers: is it among the numbers that you try?"),
     ((10, 0, 1, 10, 16), "no serial part: for how many hours are all paid together?"),
-    ((8, 1, 1, 10, 16), "all of it is serial: what do you gain from a second worker?"),
-    ((8, 0.9, 1, 90, 4), "mostly serial: can a second worker be worth its price?"),
+    ((8, 1, 1, 10, 16), "serial work only: what do you gain from a second worker?"),
+    ((8, 0.9, 1, 90, 4), "mostly serial work: can a second worker be worth its price?"),
     ((10, 0.001, 1, 21, 1000), "many workers: is each number of them tried?"),
 ]
 

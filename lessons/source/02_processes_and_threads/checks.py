@@ -242,12 +242,10 @@ def _expect_proof(
     if outcome.end == "stub":
         raise NotStarted
     returns = "what your proof returns: True or False, for all kinds"
-    expect(
-        outcome.end in (due, _ALSO.get((name, kind))),
-        got=outcome.said.strip("'"),
-        think=advice.get(outcome.end, returns),
-    )
-    return outcome.said
+    said = f"from your proof: {outcome.said}"
+    right = outcome.end in (due, _ALSO.get((name, kind)))
+    expect(right, got=said, think=advice.get(outcome.end, returns))
+    return said
 
 
 _ALSO = {("old library", "thread"): "ended", ("store", "process"): "raised"}

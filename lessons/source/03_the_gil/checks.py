@@ -8,7 +8,6 @@ from threading import Event, Thread
 from time import perf_counter, sleep, thread_time
 from typing import NamedTuple
 
-from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import Expect
 
@@ -50,9 +49,7 @@ def check_03_overlap(overlap):
     think += "moments do you count?"
     for spans, think in [*SPANS, *((spans, think) for spans in more)]:
         with trying(f"overlap({spans})", spans) as expect:
-            number = as_number(got := overlap(spans))
-            form = "what is returned: one number, and nothing beside it"
-            expect(number is not None, got=got, think=form)
+            number = expect.number(got := overlap(spans))
             expect(number == _most_at_once(spans), got=got, think=think)
 
 
@@ -122,10 +119,10 @@ def check_03_gain(gain):
         with trying(f"gain(work) with {kind}") as expect:
             work, before = _Work(*times), perf_counter()
             got, after = gain(work), perf_counter()
-            expect(as_number(got) is not None, got=got, think="one number: a ratio")
+            ratio = expect.number(got, "one number, a ratio")
             ways = _ways(work.calls, before, after)
             _expect_both_ways(expect, got, ways)
-            _expect_the_measured_ratio(expect, float(got), ways)
+            _expect_the_measured_ratio(expect, ratio, ways)
 
 
 def _expect_both_ways(expect: Expect, got: object, ways: list[_Way]) -> None:

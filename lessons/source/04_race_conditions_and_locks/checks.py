@@ -49,9 +49,6 @@ def _expect_worst_order(worst_order: Callable, updates: int) -> None:
     seconds=20,
     when_hung="who holds the lock that this line waits for, and what does that one "
     "wait for?",
-    when_unsent="what your function uses that was made before the call. If it is one "
-    "lock for all: which lock may two transfers between four different accounts have "
-    "in common?",
 )
 def check_04_transfer(transfer):
     for balances in (95, 35), (65, 65):
@@ -155,8 +152,6 @@ LOCKS = {"lock", "rlock", "semaphore", "condition"}
     seconds=25,
     when_hung="what this line waits for: if it is an item of a queue, who else may "
     "have seen that one is left, and taken it?",
-    when_unsent="what your function uses that was made before the call. If it is a "
-    "lock: what does it protect, and which threads write to that?",
 )
 def check_04_histogram(histogram):
     with patch.object(Queue, "empty", _slow_empty):

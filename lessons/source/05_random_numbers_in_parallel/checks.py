@@ -103,7 +103,7 @@ def check_05_items(noise_of):
             again = draw(seed, epoch, twelve)
             think = _WHAT_ELSE.format("seed, epoch and item")
             expect(again == whole, got=again, think=think)
-            own = "a number of its own for each item: from what does yours follow?"
+            own = "a number of its own for each item: is yours rounded, or shared?"
             expect(len(set(whole)) == 12, got=whole, think=own)
         for items in [*(twelve[n::w] for w in (2, 3) for n in range(w)), [5, 2, 0]]:
             with trying(f"noise_of({seed}, {epoch}, {items})") as expect:

@@ -252,7 +252,7 @@ def upside_down(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="each row is a mean",
+    advice="the rows, means over",
     note="Each row is taken for the gradient of one image.",
 )
 def forgets_each(steps, each):

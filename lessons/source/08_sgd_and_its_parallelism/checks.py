@@ -46,7 +46,7 @@ def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> No
         for part, want, *shards in zip(got, wanted, *gradients, strict=True):
             think = "for how many images each shard speaks, and by how much to divide"
             if torch.allclose(part, sum(shards) / len(shards)):
-                think = "this is the mean of the means: how much does one image weigh?"
+                think = "the mean of the means, as here: how much does one image weigh?"
             elif torch.allclose(part, want * sum(sizes), rtol=1e-4):
                 think = "the division: this is the gradient of a sum over all images"
             first, should = part.flatten()[0].item(), want.flatten()[0].item()
@@ -101,17 +101,11 @@ def _try_accumulate(accumulate, count: int, limit: int, stale: bool) -> None:
         got = accumulate(model, images, labels, limit)
         _expect_accumulating_passes(expect, model, images[:, 0].tolist(), limit)
         _expect_accumulated(expect, model, oracle, stale, count)
-        value = _one_number(got)
-        expect(value is not None, got=got, think="what is to be returned: a number")
+        value = expect.number(got)
         near = math.isclose(value, loss.item(), rel_tol=1e-5, abs_tol=1e-7)
         came = f"a loss of {value:.4f}, and the mean over all is {loss.item():.4f}"
         think = "the loss that is returned: is it the mean over all images?"
         expect(near, got=came, think=think)
-
-
-def _one_number(got) -> float | None:
-    """A number, or a tensor with one number, of whatever shape."""
-    return as_number(got.squeeze() if isinstance(got, torch.Tensor) else got)
 
 
 def _expect_accumulating_passes(
@@ -191,8 +185,7 @@ def _try_noise_scale(noise_scale, steps, each: int, shown: str) -> None:
     think = "what a step is: a tensor, one row for each shard"
     with trying(f"noise_scale({shown}, {each})", steps, think=think) as expect:
         got = noise_scale(steps, each)
-        value = _one_number(got)
-        expect(value is not None, got=got, think="what is to be returned: a number")
+        value = expect.number(got)
         expect(math.isfinite(value), got=got, think="what you divide by: can it be 0?")
         close = math.isclose(value, right, rel_tol=1e-3, abs_tol=1e-4)
         think = _advice_on_noise_scale(value, steps, each)
@@ -220,7 +213,7 @@ def _advice_on_noise_scale(value: float, steps, each: int) -> str:
         ),
         (
             of_images[0] / of_images[1],
-            "each row is a mean over `each` images: where does that number come in?",
+            "the rows, means over `each` images: where does that number come in?",
         ),
         (
             mean_ratio,

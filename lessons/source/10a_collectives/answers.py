@@ -72,7 +72,7 @@ def columns_returned(tensor, pieces):
 
 @wrong(
     "10a-reduce-scatter",
-    advice="torch's all_reduce",
+    advice="the library's all_reduce",
     note="The sum of everything, of which each rank needs one part: twice the traffic.",
 )
 def columns_by_all_reduce(tensor, pieces):
@@ -117,7 +117,7 @@ def _columns_one_by_one(tensor, pieces) -> list:
 
 @wrong(
     "10a-reduce-scatter",
-    advice="not waited for",
+    advice="nobody waited for",
     note="The requests are kept, and never waited for.",
 )
 def columns_not_awaited(tensor, pieces):
@@ -174,7 +174,7 @@ def pieces_under_way_together(received, pieces):
 
 @wrong(
     "10a-all-to-all",
-    advice="torch's all_to_all",
+    advice="the library's all_to_all",
     note="The call that is to be written is called.",
 )
 def pieces_by_library(received, pieces):

@@ -4,9 +4,8 @@ from collections import Counter
 
 import torch
 
-from sidebyside import MessageMeter
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
 
 from .pieces_and_tokens import (
     WIDTH,
@@ -48,11 +47,11 @@ def check_10a_reduce_scatter(reduce_scatter):
             )
         for case, notes in zip(COLUMNS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
-                _expect_no_collective(expect, [note.meter for note in notes])
+                for rank, note in enumerate(notes):
+                    expect_single_messages(expect, rank, note.meter)
                 _expect_columns_of_pieces_added(expect, notes)
                 _expect_pieces_kept(expect, notes)
                 _expect_each_piece_sent_once(expect, notes)
-                _expect_all_pieces_awaited(expect, notes)
 
 
 def _expect_columns_of_pieces_added(expect, notes: tuple[PiecesNotes]) -> None:
@@ -91,16 +90,14 @@ def check_10a_all_to_all(all_to_all):
             found = run_trial(try_all_to_all, all_to_all, PAIRS[which], ranks=ranks)
         for case, notes in zip(PAIRS[which], zip(*found, strict=True), strict=True):
             with trying(f"{tried}, {case.about}") as expect:
-                _expect_no_collective(expect, [note.meter for note in notes])
-                together = any(
-                    are_pieces_under_way_together(note.meter) or note.meter.not_awaited
-                    for note in notes
-                )
-                expect(
-                    not together,
-                    got="messages that were under way together",
-                    think="which calls are allowed here: send and recv, which wait",
-                )
+                for rank, note in enumerate(notes):
+                    left = note.meter.not_awaited
+                    expect(
+                        not are_pieces_under_way_together(note.meter) and not left,
+                        got="messages that were under way together",
+                        think="which calls are allowed here: send and recv, which wait",
+                    )
+                    expect_single_messages(expect, rank, note.meter)
                 _expect_pieces_arrived(expect, notes)
                 _expect_pieces_kept(expect, notes)
                 _expect_each_piece_sent_once(expect, notes)
@@ -129,15 +126,6 @@ def _expect_pieces_arrived(expect, notes: tuple[PiecesNotes]) -> None:
 def _first_of_piece(tensor: torch.Tensor) -> str:
     numbers = tensor.flatten().tolist()
     return f"{numbers[:4]}"[:-1] + (", ...]" if len(numbers) > 4 else "]")
-
-
-def _expect_no_collective(expect, meters: list[MessageMeter]) -> None:
-    called = sorted({name for meter in meters for name in meter.collectives})
-    expect(
-        not called,
-        got=f"a call of torch's {', '.join(called)}",
-        think="what you may use: single messages. This is about what is inside",
-    )
 
 
 def _expect_pieces_kept(expect, notes: tuple[PiecesNotes]) -> None:
@@ -173,15 +161,6 @@ def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
                     f"{sizes[peer]}",
                     think="which part of your pieces the other rank needs",
                 )
-
-
-def _expect_all_pieces_awaited(expect, notes: tuple[PiecesNotes]) -> None:
-    left = sum(note.meter.not_awaited for note in notes)
-    expect(
-        not left,
-        got=f"{left} messages that were not waited for",
-        think="what isend and irecv give back, and when a tensor may be used again",
-    )
 
 
 # 10a-experts --------------------------------------------------------------------------
@@ -257,7 +236,7 @@ def _expect_answers_of_experts(expect, rank: int, note: TokensNotes) -> None:
     )
     if torch.equal(got, wanted):
         return
-    think = "which expert answers which token"
+    think = "the way back of an answer: to which rank, and to which token's place?"
     if sorted(got.tolist()) == sorted(wanted.tolist()):
         think = "the order of the answers: the right ones, in the order of the tokens"
     token = int((got != wanted).any(1).nonzero()[0])

@@ -68,7 +68,7 @@ def ring_that_only_sends_first(tensor):
 
 @wrong(
     "10b-ring",
-    advice="fewer chunks",
+    advice="are there as many as ranks",
     note="`chunk` returns fewer pieces than ranks where the tensor is short; "
     "`tensor_split` does not.",
 )
@@ -96,7 +96,7 @@ def ring_on_a_copy(tensor):
 
 @wrong(
     "10b-ring",
-    advice="all_reduce of the library",
+    advice="the library's all_reduce",
     note="The call whose inside is asked for.",
 )
 def ring_of_the_library(tensor):

@@ -219,7 +219,7 @@ wrong(
 )([_op("a"), _op("b"), _op("c", device=1), _op("d", device=1)])
 wrong(
     "13b-beyond",
-    advice="because of a long chain",
+    advice="the long chain",
     note="A chain is as slow on any number of devices: the bound knows it.",
     name="chain",
 )([_op("a"), _op("b", ("a",), 1), _op("c", ("b",)), _op("d", ("c",), 1)])
@@ -261,7 +261,7 @@ wrong(
 )(_places("00000000"))
 wrong(
     "13b-place",
-    advice="26|h1 and h2 are long",
+    advice="26|h1 and h2, which are long",
     note="As one cuts a model into stages: nobody works side by side.",
     name="cut_in_the_middle",
 )(_places("00000111"))

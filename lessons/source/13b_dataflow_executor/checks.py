@@ -219,10 +219,10 @@ def check_13b_beyond(beyond):
         best = min(runs, key=makespan)
         think = "what could keep device 1 idle until device 0 is nearly through?"
         if 2 * longest > total_work(graph):
-            think = "the bound is large because of a long chain: is it needed?"
+            think = "the long chain that makes the bound large: who needs whom?"
         elif makespan(runs[0]) > bound * (1 + 1e-9):
-            think = "your order is above the bound, this one is not: on which of the "
-            think += "others should a late operation depend, so that no order helps?"
+            think = "this order, unlike yours within the bound: on which of the others "
+            think += "should a late operation depend, so that no order helps?"
         expect(
             makespan(best) > bound * (1 + 1e-9),
             got=f"W = {total_work(graph)}, L = {longest}, the bound is {bound}, and "
@@ -249,7 +249,7 @@ def _expect_dataflow_operations(expect, answer) -> list[Operation]:
         right = op.device in (0, 1) and 1 <= op.takes <= 10
         think = "on which devices (0 and 1) and how long (1 to 10 slots) it may run"
         expect(right, got=op, think=think)
-    think = "nothing can start: which operations wait for each other?"
+    think = "the one that starts first: which operations wait for each other?"
     expect(_dataflow_has_no_cycle(graph), got=answer, think=think)
     return graph
 
@@ -295,7 +295,7 @@ def check_13b_place(by_hand):
 
 def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
     if len(set(placement.values())) == 1:
-        return "one device does all the work: which branch could move?"
+        return "the idle device, though nothing crosses: which branch could move?"
     crossing = [
         f"{name} to {op.name}"
         for op in operations_in_order_of_inputs(EIGHT_OPERATIONS)
@@ -303,7 +303,7 @@ def _advice_on_dataflow_placement(placement: dict[str, int]) -> str:
         if placement[name] != placement[op.name]
     ]
     if len(crossing) > 4:
-        return f"much crosses: {', '.join(crossing)}. What belongs together?"
+        return f"what crosses: {', '.join(crossing)}. What belongs together?"
     if placement["h1"] == placement["h2"]:
-        return "h1 and h2 are long: could they run side by side?"
+        return "h1 and h2, which are long: what keeps them from running side by side?"
     return f"what crosses: {', '.join(crossing)}. For which of them does anyone wait?"

@@ -363,7 +363,7 @@ def takes_the_other_one(weight, peer):
 
 @wrong(
     "14a-tied",
-    advice="others hold no copy",
+    advice="the ranks that need them",
     note="Right on two ranks; the ranks in between would have to call it.",
 )
 def by_all_reduce(weight, peer):

@@ -1,7 +1,6 @@
 """Checks of the exercises of lesson 15b, Pipeline parallel: memory and bubble."""
 
 import random
-from collections.abc import Iterable
 from itertools import takewhile
 
 from parallel_by_hand.pipeline.schedule_drawing import schedule_text
@@ -55,7 +54,7 @@ def _expect_legal_schedule(expect, schedule, microbatches: int, kinds="FB") -> N
     problem = why_illegal(schedule)
     guilty = problem and problem.rank
     ranks = range(len(schedule)) if guilty is None else [guilty]
-    rows = _rows_of_schedule(schedule, ranks)
+    rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
     got = f"a schedule that cannot run: {problem}{rows}"
     if isinstance(problem, EveryoneWaits):
         think = "one finger per rank, along the lists: where do the fingers stop?"
@@ -65,10 +64,6 @@ def _expect_legal_schedule(expect, schedule, microbatches: int, kinds="FB") -> N
     expect(most == microbatches, got=got, think=think)
     got = f"{stages} stages on {len(schedule)} ranks{rows}"
     expect(stages == len(schedule), got=got, think="one stage on each rank: no prefix")
-
-
-def _rows_of_schedule(schedule, ranks: Iterable[int]) -> str:
-    return "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
 
 
 def _expect_slots(expect, schedule, most: int, waits: list[int]) -> None:

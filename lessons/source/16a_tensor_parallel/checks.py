@@ -1,9 +1,7 @@
 """The checks of lesson 16a: a layer by rows, the conjugate functions, one too many."""
 
-import torch
-
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, run_trial
 
 from .row_layers_and_branches import (
     BranchSize,
@@ -15,23 +13,6 @@ from .row_layers_and_branches import (
 )
 
 RANKS = 2, 3, 5
-
-
-def _expect_result(expect, where: str, got, expected, think: str) -> None:
-    """A tensor with the expected shape and numbers."""
-    a_tensor = isinstance(got, torch.Tensor)
-    expect(a_tensor, got=f"{where}: {got}", think="what is asked for: a tensor")
-    expect(
-        got.shape == expected.shape,
-        got=f"{where} has shape {tuple(got.shape)}, not {tuple(expected.shape)}",
-        think="which shape this has in the unsplit layer, and what of it a rank holds",
-    )
-    expect(
-        torch.allclose(got, expected, 1e-9, 1e-9),
-        got=f"{where}: {got.flatten()[:3].tolist()} ... instead of "
-        f"{expected.flatten()[:3].tolist()} ...",
-        think=think,
-    )
 
 
 def _expect_calls(expect, rank: int, notes: TensorParallelNotes, *wanted: str) -> None:
@@ -79,7 +60,7 @@ def check_16a_row(row_forward, row_backward):
         with trying(f"both functions in {ranks} ranks", think=think):
             found = run_trial(try_row_layer, *args, ranks=ranks)
         for size, of_ranks in zip(LAYERS, zip(*found, strict=True), strict=True):
-            call = f"{size.samples} samples, {size.inputs} inputs and {size.outputs} "
+            call = f"{size.samples} samples, {size.inputs} inputs and {size.outputs}"
             with trying(f"{call} outputs in {ranks} ranks") as expect:
                 for rank, notes in enumerate(of_ranks):
                     _expect_row_layer(expect, rank, notes)
@@ -96,7 +77,7 @@ def _expect_row_layer(expect, rank: int, notes: TensorParallelNotes) -> None:
     names = "the output", "gradient of x_part", "gradient of rows", "gradient of bias"
     for name, got, expected in zip(names, notes.got, notes.expected, strict=True):
         think = OF_ROWS.get(name, OF_ROWS["gradient of x_part"])
-        _expect_result(expect, f"on rank {rank}, {name}", got, expected, think)
+        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
 
 
 # 16a-conjugates -----------------------------------------------------------------------
@@ -145,7 +126,7 @@ def _expect_conjugate(expect, rank: int, way: int, notes: TensorParallelNotes) -
     names = list(OF_CONJUGATES)[2 * way : 2 * way + 2]
     for name, got, expected in zip(names, notes.got, notes.expected, strict=True):
         think = OF_CONJUGATES[name]
-        _expect_result(expect, f"on rank {rank}, {name}", got, expected, think)
+        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
 
 
 # 16a-one-too-many ---------------------------------------------------------------------
@@ -186,7 +167,7 @@ def _expect_branches(expect, of_ranks) -> None:
         for (name, think), got, expected in zip(
             OF_BRANCHES.items(), notes.got, notes.expected, strict=True
         ):
-            _expect_result(expect, f"on rank {rank}, {name}", got, expected, think)
+            expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
         for when, sent in zip(("forward", "backward"), notes.sent, strict=True):
             expect(
                 sent == ["all_reduce"],

@@ -6,7 +6,7 @@ import torch
 
 from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, run_trial
 
 from .rings_losses_and_blocks import (
     CrossEntropyCase,
@@ -21,31 +21,7 @@ from .rings_losses_and_blocks import (
 RANKS = 2, 3, 1, 5
 
 
-def _close_beside_whole(got: torch.Tensor, expected: torch.Tensor) -> bool:
-    return torch.allclose(got.to(expected.dtype), expected, 1e-4, 1e-4)
-
-
-def _expect_shape_of_whole(expect, where: str, got, expected: torch.Tensor) -> None:
-    a_tensor = isinstance(got, torch.Tensor)
-    expect(a_tensor, got=f"{where}: {got}", think="what is asked for: a tensor")
-    expect(
-        got.shape == expected.shape,
-        got=f"{where} has shape {tuple(got.shape)}, not {tuple(expected.shape)}",
-        think="which shape the text asks for",
-    )
-
-
-def _expect_numbers_of_whole(expect, where: str, got, expected, think: str) -> None:
-    expect(
-        _close_beside_whole(got, expected),
-        got=f"{where}: {_first_numbers(got)} instead of {_first_numbers(expected)}",
-        think=think,
-    )
-
-
-def _first_numbers(tensor: torch.Tensor) -> str:
-    first = ", ".join(f"{number:.6g}" for number in tensor.flatten()[:3].tolist())
-    return f"[{first}{', ...' if tensor.numel() > 3 else ''}]"
+CLOSE = 1e-4
 
 
 def _expect_arguments_kept(expect, notes) -> None:
@@ -109,19 +85,14 @@ def _expect_cross_entropy_number(
     got, expected = notes.got[0], notes.expected[0]
     if isinstance(got, torch.Tensor) and got.numel() == 1:
         got = got.reshape(())  # one number, of any shape
-    _expect_shape_of_whole(expect, f"on rank {rank}, the loss", got, expected)
-    think = "which numbers every rank adds to each of the sums"
-    if not got.isfinite():
+    think = "which numbers every rank adds to each of the sums, and their mean"
+    if isinstance(got, torch.Tensor) and not got.isfinite().all():
         think = "the largest number whose exponential is finite, and the smallest "
         think += "whose exponential is not 0: which number all ranks subtract"
     elif ranks > 1:
         think += ", that each subtracts the same number first, and whose word the "
         think += "label is"
-    expect(
-        _close_beside_whole(got, expected),
-        got=f"on rank {rank}, a loss of {got.item():.6g}, not {expected.item():.6g}",
-        think=think,
-    )
+    expect_tensor(expect, f"on rank {rank}, the loss", got, expected, think, CLOSE)
 
 
 def _expect_cross_entropy_gradient(expect, rank: int, notes: CrossEntropyNotes) -> None:
@@ -134,7 +105,7 @@ def _expect_cross_entropy_gradient(expect, rank: int, notes: CrossEntropyNotes) 
     )
     think = "the softmax, less 1 at the label: what of it flows through the largest "
     think += "number, through words of other ranks, and how often it is summed"
-    _expect_numbers_of_whole(expect, where, got, expected, think)
+    expect_tensor(expect, where, got, expected, think, CLOSE)
 
 
 def _expect_cross_entropy_messages(expect, rank: int, notes: CrossEntropyNotes) -> None:
@@ -191,14 +162,13 @@ def _expect_block_gradients(of_ranks: Sequence[SequenceBlockNotes]) -> None:
 
 def _expect_one_block_gradient(expect, rank: int, name: str, got, expected) -> None:
     where = f"on rank {rank}, the gradient of {name}"
-    _expect_shape_of_whole(expect, where, got, expected)
     think = "which positions this parameter has seen on this rank, and whether all "
     think += "ranks hold the same one; the loss is the sum over all positions, not the "
     think += "mean over ranks"
     if not name.endswith(("norm.weight", "norm.bias", "out.bias", "narrow.bias")):
         think = "whose neurons these are: the ranks' gradients of different neurons "
         think += "don't add up to anything"
-    _expect_numbers_of_whole(expect, where, got, expected, think)
+    expect_tensor(expect, where, got, expected, think, CLOSE)
 
 
 # 16b-ring -----------------------------------------------------------------------------
@@ -248,7 +218,7 @@ def _check_far_attention_merge(merge_seen, *log_sums: list[float]) -> None:
     mixed = torch.arange(logs.numel() * 2).double().view(*logs.shape, 2) - 1.5
     expected = (logs.softmax(0)[..., None] * mixed).sum(0), logs.logsumexp(0)
     args = (mixed[0], logs[0]), (mixed[1], logs[1])
-    call = "merge_seen with the log-sums " + " and ".join(map(_first_numbers, logs))
+    call = "merge_seen with the log-sums {} and {}".format(*log_sums)
     with trying(call, args, think="what each pair holds") as expect:
         _expect_merged_attention_pair(expect, merge_seen(*args), expected)
 
@@ -260,14 +230,13 @@ def _expect_merged_attention_pair(expect, got, expected) -> None:
         think="what is to be returned: a mixture and a log-sum, as a pair",
     )
     for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
-        _expect_shape_of_whole(expect, name, mine, wanted)
         think = "how much each set counts: the share that it has of the whole softmax"
         if name == "log_sum":
             think = "the logarithm of the sum of both sums"
-        if not mine.isfinite().all():
+        if isinstance(mine, torch.Tensor) and not mine.isfinite().all():
             think = "which exponentials are finite: only differences of log-sums are "
             think += "small enough, and of these only the ones that are not above 0"
-        _expect_numbers_of_whole(expect, name, mine, wanted, think)
+        expect_tensor(expect, name, mine, wanted, think, CLOSE)
 
 
 def _expect_ring_attention(of_ranks: Sequence[RingAttentionNotes]) -> None:
@@ -278,9 +247,9 @@ def _expect_ring_attention(of_ranks: Sequence[RingAttentionNotes]) -> None:
         for rank, notes in enumerate(of_ranks):
             _expect_arguments_kept(expect, notes)
             where = f"on rank {rank}, the result"
-            _expect_shape_of_whole(expect, where, notes.got, notes.expected)
             think = "whether this rank's queries have seen every rank's keys, each once"
-            _expect_numbers_of_whole(expect, where, notes.got, notes.expected, think)
+            pair = notes.got, notes.expected
+            expect_tensor(expect, where, *pair, think, CLOSE)
         for rank, notes in enumerate(of_ranks):
             _expect_ring_attention_messages(expect, rank, ranks, notes)
             piece = max(positions**2, notes.expected.numel())

@@ -8,7 +8,7 @@ import torch
 from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, run_trial
 
 from .zero_updates_and_clips import (
     ShardClipCase,
@@ -21,18 +21,6 @@ from .zero_updates_and_clips import (
 
 RANKS = 2, 3, 1, 5
 GB = 10**9
-
-
-def _expect_zero_shard(expect, where: str, got, expected, think: str) -> None:
-    numbers = (
-        ", ".join(f"{number:.6g}" for number in tensor.flatten()[:3].tolist())
-        for tensor in (got, expected)
-    )
-    expect(
-        torch.allclose(got, expected, 1e-4, 1e-5),
-        got="{}: [{}, ...] instead of [{}, ...]".format(where, *numbers),
-        think=think,
-    )
 
 
 # 17a-stage ----------------------------------------------------------------------------
@@ -131,16 +119,17 @@ def _expect_zero_update(
     ) as expect:
         for rank, notes in enumerate(of_ranks):
             _expect_zero_update_messages(expect, rank, ranks, notes)
-            think = "the mean of all gradients, of which the ring gives the sum; and "
-            think += "whether momentum is changed in place, for the next call"
+            think = "what momentum is made of: the old one, changed in place, and the "
+            think += "mean of all gradients, of which the ring gives the sum"
             where = f"on rank {rank}, momentum"
             wanted = notes.expected_momentum
-            _expect_zero_shard(expect, where, notes.momentum, wanted, think)
+            expect_tensor(expect, where, notes.momentum, wanted, think, 1e-4)
         for rank, notes in enumerate(of_ranks):
             think = "which shard this rank updates, in the memory of `parameters`, and "
             think += "that all shards are gathered after the update"
             where = f"on rank {rank}, parameters"
-            _expect_zero_shard(expect, where, notes.parameters, notes.expected, think)
+            pair = notes.parameters, notes.expected
+            expect_tensor(expect, where, *pair, think, 1e-4)
             expect(
                 torch.equal(notes.parameters, of_ranks[0].parameters),
                 got=f"other parameters on rank {rank} than on rank 0",
@@ -198,23 +187,17 @@ def _expect_clip_of_shards(
         for rank, notes in enumerate(of_ranks):
             _expect_clip_sends_one_number(expect, rank, ranks, notes)
         for rank, notes in enumerate(of_ranks):
-            returned = as_number(notes.returned)
-            expect(
-                returned is not None,
-                got=f"on rank {rank}: {notes.returned!r}",
-                think="what is asked for: the length, as a float",
-            )
+            returned = expect.number(notes.returned, "the length", f"on rank {rank}")
             expect(
                 abs(returned - length) <= 1e-4 * length,
                 got=f"on rank {rank}, length {returned:.6g} instead of {length:.6g}",
                 think="which numbers of the shards may be added up over all ranks, and "
-                "what is returned: the length of the whole before it is clipped",
+                "what makes of their sum the length of the whole, before it is clipped",
             )
             for got, expected in zip(notes.shards, notes.expected, strict=True):
                 think = "by what all shards are multiplied, in place, and when"
-                _expect_zero_shard(
-                    expect, f"on rank {rank}, a shard", got, expected, think
-                )
+                where = f"on rank {rank}, a shard"
+                expect_tensor(expect, where, got, expected, think, 1e-4)
 
 
 def _expect_clip_sends_one_number(

@@ -130,20 +130,6 @@ def greedy_by_rate(layers, budget):
 @wrong(
     "17b-which-layers",
     advice="rule of thumb",
-    note="They recompute from the front until it fits.",
-)
-def from_the_front(layers, budget):
-    chosen = set()
-    for place in range(len(layers)):
-        if peak_of(layers, chosen) <= budget:
-            return chosen
-        chosen.add(place)
-    return chosen if peak_of(layers, chosen) <= budget else None
-
-
-@wrong(
-    "17b-which-layers",
-    advice="rule of thumb",
     note="They recompute all, then give back the dearest layers while it fits.",
 )
 def gives_back_the_dearest(layers, budget):

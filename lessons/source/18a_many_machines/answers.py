@@ -109,7 +109,7 @@ def levels_leaders_at_a_root(tensor, per_machine):
 
 @wrong(
     "18a-two-levels",
-    advice="from one rank to one other",
+    advice="between the ranks that need them",
     note="They call the library instead of building it.",
 )
 def levels_the_library(tensor, per_machine):

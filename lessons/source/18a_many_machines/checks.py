@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.findings import largest_difference
+from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
 
 from .machine_programs import TopKNotes, TwoLevelsNotes, try_top_k, try_two_levels
 
@@ -52,11 +52,7 @@ def _expect_two_levels_sum(expect, of_ranks: Sequence[TwoLevelsNotes]) -> None:
 def _expect_two_levels_messages(expect, of_ranks, per_machine: int) -> None:
     machines, numbers = len(of_ranks) // per_machine, of_ranks[0].before.numel()
     for rank, notes in enumerate(of_ranks):
-        expect(
-            not notes.meter.collectives,
-            got=f"rank {rank} called {', '.join(notes.meter.collectives)}",
-            think="what may be used: messages from one rank to one other",
-        )
+        expect_single_messages(expect, rank, notes.meter)
     if numbers % len(of_ranks):
         return
     most = 2 * (machines - 1) * numbers // machines
@@ -88,9 +84,7 @@ def check_18a_break_even(break_even):
     for size, share, seconds, machines in [BY_HAND, *cases]:
         with trying(f"break_even({size}, {share}, {seconds}, {machines})") as expect:
             got = break_even(size, share, seconds, machines)
-            number = as_number(got)
-            think = "what is to be returned: one number"
-            expect(number is not None, got=got, think=think)
+            number = expect.number(got)
             ring = 2 * (machines - 1) / machines
             right = max(0.0, ring * size * (1 - share) / seconds)
             think = _think_of_break_even(number, ring, size, share, seconds)
@@ -114,7 +108,7 @@ def _think_of_break_even(number: float, ring: float, size, share, seconds) -> st
     for value, think in known.items():
         if math.isclose(number, value, rel_tol=1e-6):
             return think
-    return "which seconds are saved and which are spent, at the rate you look for"
+    return "the bytes that a machine sends in a ring, and which seconds are saved"
 
 
 # 18a-top-k ----------------------------------------------------------------------------
@@ -195,7 +189,7 @@ def _expect_top_k_mean(expect, of_ranks: Sequence[TopKNotes]) -> None:
             think = "what is asked for: the sum, or the mean over all ranks"
         expect(
             torch.allclose(got, mean, rtol=1e-5, atol=1e-5),
-            got=f"rank {rank}: {_short_top_k(got)} instead of {_short_top_k(mean)}",
+            got=f"rank {rank}: {largest_difference(got, mean)}",
             think=think,
         )
         expect(

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 
 from lessons.source.sample_answers import right, wrong
-from parallel_by_hand.failures.resumable_training import restore as right_restore
-from parallel_by_hand.failures.resumable_training import snapshot as right_snapshot
+from parallel_by_hand.failures.training_snapshots import restore as right_restore
+from parallel_by_hand.failures.training_snapshots import snapshot as right_snapshot
 
 # 18b-save -----------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from parallel_by_hand.failures.failure_clock import (
     finish_time_with_failures as right_finish_time,
 )
-from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import NotStarted
 from sidebyside.exercises.rank_trials import run_trial
@@ -254,8 +253,7 @@ def check_18b_clock(finish_time):
     for case in _failure_clock_cases():
         with trying(f"finish_time({', '.join(map(str, case))})", case[-1]) as expect:
             expected, got = right_finish_time(*case), finish_time(*case)
-            think = "what is asked for: a moment, as a number"
-            expect(as_number(got) is not None, got=got, think=think)
+            expect.number(got, "a moment, as a number")
             expect(got == expected, got=got, think=_think_of_failure_clock(case, got))
 
 

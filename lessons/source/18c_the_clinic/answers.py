@@ -175,12 +175,6 @@ wrong(
 )(_cured(cleo=(1, {2: "largest_first = set(gradients)"})))
 wrong(
     "18c-silent",
-    advice="is the order the same on all ranks",
-    name="with_a_barrier",
-    note="All do the same wrong thing, one after the other.",
-)(_cured(cleo=(1, {4: "dist.barrier()\ndist.all_reduce(gradients[name])"})))
-wrong(
-    "18c-silent",
     advice="whose numbers are in this sum",
     name="the_mean",
     note="They average, as in training, where sums are asked for.",

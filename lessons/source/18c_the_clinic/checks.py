@@ -163,10 +163,7 @@ def _is_like_patient_tensor(tensor, other: torch.Tensor) -> bool:
 def _expect_patient_number(
     expect, name, rank: int, got, right: float, given: list
 ) -> None:
-    number = as_number(got)
-    expect(
-        number is not None, got=got, think="what is returned: a number, on each rank"
-    )
+    number = expect.number(got, "a number, on each rank")
     thoughts = {
         "finn": "which numbers are in the sum: all of each rank's, and all ranks'",
         "dan": "by what the sum of all errors is divided: the rows of all ranks",

@@ -19,8 +19,7 @@ def _close_to_simulated(got: float, expected: float) -> bool:
 
 
 def _expect_simulated_seconds(expect, got: object, expected: float, think) -> None:
-    number = as_number(got)
-    expect(number is not None, got=got, think="what is asked for: seconds, as a number")
+    number = expect.number(got, "seconds, as a number")
     expect(
         _close_to_simulated(number, expected),
         got=f"{number:.9g} seconds, not {expected:.9g}",

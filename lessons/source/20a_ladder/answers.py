@@ -311,12 +311,6 @@ wrong(
 
 wrong(
     "20a-clip",
-    advice="counts once|whose squares",
-    name="over_everybody",
-    note="They add up over all ranks, which counts every replica.",
-)(clip_by(once=False, group=lambda mesh: None))
-wrong(
-    "20a-clip",
     advice="whose squares are added",
     name="lengths",
     note="They add lengths instead of squares.",

@@ -6,7 +6,6 @@ from operator import mul
 
 import torch
 
-from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
 
@@ -238,12 +237,7 @@ def check_20a_clip(clip_on_mesh):
 
 
 def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> None:
-    returned = as_number(notes.returned)
-    expect(
-        returned is not None,
-        got=f"on rank {rank}: {notes.returned!r}",
-        think="what is asked for: the length, as a float",
-    )
+    returned = expect.number(notes.returned, "the length", f"on rank {rank}")
     close = 1e-4 if case.dtype == torch.float32 else 1e-9
     twice = abs(returned - notes.twice) <= close * notes.twice
     think = (

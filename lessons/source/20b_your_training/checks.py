@@ -58,8 +58,7 @@ def check_20b_pairs(pair_bits):
         think = "what the formula says where nothing was counted"
         with trying(f"pair_bits({shown})", think=think) as expect:
             got = pair_bits(*case)
-            number = as_number(got)
-            expect(number is not None, got=got, think="what is asked for: one number")
+            number = expect.number(got)
             expected = _pair_bits(*case)
             expect(
                 abs(number - expected) <= 1e-6 * max(1, expected),
@@ -128,7 +127,7 @@ def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, window
         expect(
             asked <= {epoch},  # without a window there is nothing to ask
             got=f"order was asked for epochs {sorted(asked)}, not {epoch}",
-            think=f"an epoch of {windows} windows in batches of {batch} has {steps} "
+            think=f"{windows} windows in batches of {batch}, an epoch of {steps} "
             f"{'step' if steps == 1 else 'steps'}: in which epoch is step {step}?",
         )
         expect(

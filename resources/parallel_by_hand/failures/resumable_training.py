@@ -1,7 +1,5 @@
 """A training whose whole state can be saved: it goes on as if it had never stopped."""
 
-import copy
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -69,26 +67,3 @@ class DigitsTraining:
         """All parameters in one vector, on the CPU: a copy."""
         flat = nn.utils.parameters_to_vector(self.model.parameters())
         return flat.detach().cpu().clone()
-
-
-def snapshot(training: DigitsTraining) -> dict:
-    """All that this rank's training is made of, as copies that stay as they are."""
-    return copy.deepcopy(
-        {
-            "model": training.model.state_dict(),
-            "optimizer": training.optimizer.state_dict(),
-            "place": (training.order, training.used, training.step),
-            "shuffle": training.shuffle.get_state(),
-            "noise": training.noise.get_state(),
-        }
-    )
-
-
-def restore(training: DigitsTraining, saved: dict) -> None:
-    """Bring `training` to the moment of the snapshot, which stays as it is."""
-    saved = copy.deepcopy(saved)  # the optimiser would go on in its tensors
-    training.model.load_state_dict(saved["model"])
-    training.optimizer.load_state_dict(saved["optimizer"])
-    training.order, training.used, training.step = saved["place"]
-    training.shuffle.set_state(saved["shuffle"])
-    training.noise.set_state(saved["noise"])

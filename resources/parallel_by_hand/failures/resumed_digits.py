@@ -12,11 +12,8 @@ import torch.distributed as dist
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
 
 from parallel_by_hand.checkpoints.atomic_file import load_checkpoint, save_atomically
-from parallel_by_hand.failures.resumable_training import (
-    DigitsTraining,
-    restore,
-    snapshot,
-)
+from parallel_by_hand.failures.resumable_training import DigitsTraining
+from parallel_by_hand.failures.training_snapshots import restore, snapshot
 from sidebyside import span
 
 

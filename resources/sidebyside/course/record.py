@@ -9,6 +9,7 @@ put aside; where nothing can be written the record lives in memory. Both are sai
 
 import contextlib
 import copy
+import functools
 import glob
 import json
 import os
@@ -26,8 +27,13 @@ _in_memory: dict[Path, dict] = {}  # records of files that cannot be written
 
 def record_file() -> Path:
     """The file that holds the record."""
-    named = os.path.expanduser(os.environ.get("SIDEBYSIDE_PROGRESS", ""))
-    return Path(named).absolute() if named else ROOT / ".sidebyside" / "progress.json"
+    named = os.environ.get("SIDEBYSIDE_PROGRESS", "")
+    return _absolute(named) if named else ROOT / ".sidebyside" / "progress.json"
+
+
+@functools.cache  # the first folder counts, if the program moves to another
+def _absolute(named: str) -> Path:
+    return Path(named).expanduser().absolute()
 
 
 def read_record() -> dict:

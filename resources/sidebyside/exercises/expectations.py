@@ -2,11 +2,16 @@
 
 import contextlib
 import copy
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
 from sidebyside.course.lesson_format import STUB_SAYS
+from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.findings import NOT_YET, TOO_SLOW, shown
+from sidebyside.ranks.failed_frames import is_library
+from sidebyside.ranks.messages import TryingMessage
+from sidebyside.ranks.process import tell_parent_of_rank
 
 OMITTED = object()
 
@@ -49,6 +54,14 @@ class Expect:
         if not condition:
             raise NotYet(self.tried, got, think)
 
+    def number(self, got: Any, what: str = "one number", where: str = "") -> float:
+        """The number that came back, in a tensor of any shape, too."""
+        number = as_number(got.squeeze() if hasattr(got, "squeeze") else got)
+        if number is None:
+            told = f"{where}: {shown(got)}" if where else got
+            raise NotYet(self.tried, told, f"what is asked for: {what}")
+        return number
+
     def quick(self, condition: object, *, got: object = OMITTED, think: str) -> None:
         """Go on if the condition holds; else the answer is right and TOO SLOW."""
         if not condition:
@@ -65,14 +78,27 @@ def trying(tried: str, *leaves: object, think: str = "") -> Iterator[Expect]:
     """
     kept = copy.deepcopy(leaves)
     expect = Expect(tried)
+    tell_parent_of_rank(TryingMessage(tried))
     try:
         yield expect
     except NotYet:
+        _expect_left_as_they_are(expect, kept, leaves)  # or that may be why
         raise
     except Exception as error:
+        if not _is_raised_by_answer(error):
+            _expect_left_as_they_are(expect, kept, leaves)
         if not hasattr(error, "tried"):  # by a block inside this one
             vars(error).update(tried=tried, think=think)
         raise
+    _expect_left_as_they_are(expect, kept, leaves)
+
+
+def _is_raised_by_answer(error: Exception) -> bool:
+    walk = traceback.walk_tb(error.__traceback__)
+    return any(not is_library(frame.f_code.co_filename) for frame, _ in walk)
+
+
+def _expect_left_as_they_are(expect: Expect, kept: tuple, leaves: tuple) -> None:
     for before, after in zip(kept, leaves, strict=True):
         expect(
             _same_after_trying(before, after),

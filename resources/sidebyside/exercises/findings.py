@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import math
 import re
 import reprlib
 import traceback
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sidebyside.course.lesson_format import STUB_SAYS, YOUR_TURN
 from sidebyside.ranks.errors import unknown_name_of
-from sidebyside.ranks.failed_frames import is_library
+from sidebyside.ranks.failed_frames import is_library, shortened_line
 from sidebyside.ranks.failures import (
     RankError,
     failure_told,
@@ -44,7 +45,7 @@ class Finding:
         if self.place:
             file, line, function = self.place
             where = f"{line}, in {function}" if function != "<module>" else f"{line}"
-            code = linecache.getline(file, line).strip()
+            code = shortened_line(linecache.getline(file, line).strip())
             lines.append(("at line", f"{where}: {code}" if code else where))
         if self.think:
             lines.append(("think about", self.think))
@@ -95,12 +96,11 @@ def finding_unfinished(answers: tuple) -> Finding | None:
     )
 
 
-def finding_cannot_be_sent(error: BaseException, think: str = "") -> Finding:
+def finding_cannot_be_sent(error: BaseException) -> Finding:
     return Finding(
         NOT_YET,
         [("came back", summary(error))],
-        think=think
-        or "which variable of this notebook your answer uses. The check runs it in "
+        think="which variable of this notebook your answer uses. The check runs it in "
         "another process, and this cannot be sent there: make it inside the function",
     )
 
@@ -131,17 +131,11 @@ def finding_raised(error: BaseException, check_code, answers: tuple = ()) -> Fin
             think="the brackets: hand over the function itself, not what it returns",
         )
     if not own:
-        return Finding(
-            NOT_YET,
-            [
-                *lines,
-                (
-                    "came back",
-                    f"something no check can use ({summary(error)})",
-                ),
-            ],
-            think="what your code should return, and whether it does in every case",
-        )
+        think = "what your code should return, and whether it does in every case"
+        if re.search(r"\w+ did not match \w+", summary(error)):  # torch, of two dtypes
+            think = "the dtype of what comes back: is it that of what was given?"
+        useless = "came back", f"something no check can use ({summary(error)})"
+        return Finding(NOT_YET, [*lines, useless], think=think)
     lines.append(("came back", summary(error)))
     if not tried and (arguments := _arguments_in_finding(own[0][0])):
         lines.append(("with", arguments))
@@ -176,7 +170,14 @@ def _arguments_in_finding(frame) -> str:
     return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
 
 
-_short = reprlib.Repr()
+class _Short(reprlib.Repr):
+    def repr_Fraction(self, value: object, level: int) -> str:
+        return str(value)
+
+    repr_float64 = repr_float32 = repr_int64 = repr_Fraction  # NumPy's
+
+
+_short = _Short()
 _short.maxlist = _short.maxtuple = _short.maxset = _short.maxdict = 20
 _short.maxstring = _short.maxother = _short.maxlong = 300
 
@@ -195,12 +196,16 @@ def shown(value: object) -> str:
         return f"a {kind} that cannot be shown ({type(error).__name__})"
 
 
+def largest_difference(got, right) -> str:
+    """Of two tensors of one shape: where they differ most, and both numbers there."""
+    place = int((got - right).abs().nan_to_num(math.inf).argmax())
+    numbers = [tensor.flatten()[place].item() for tensor in (got, right)]
+    return "{:.9g} instead of {:.9g}, at place {}".format(*numbers, place)
+
+
 def summary(error: BaseException) -> str:
     """`ValueError: what it says`, on one line."""
-    try:
-        lines = str(error).strip().splitlines() or [""]
-    except BaseException:
-        lines = [""]
+    lines = str(error).strip().splitlines() or [""]
     return _clean_finding(f"{type(error).__name__}: {lines[0]}".removesuffix(": "), 300)
 
 

@@ -13,15 +13,21 @@ A check may return a sentence: what it measured, shown when the answer has passe
 """
 
 import importlib
-import io
 import pickle
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 from sidebyside.course.lesson_format import number_of, rooms
 from sidebyside.exercises import findings
 from sidebyside.exercises.expectations import OMITTED, NotYet
-from sidebyside.exercises.findings import HUNG, NOT_YET, PASSED, Finding
+from sidebyside.exercises.findings import (
+    HUNG,
+    NOT_STARTED,
+    NOT_YET,
+    PASSED,
+    Finding,
+)
 from sidebyside.ranks import failures
 from sidebyside.ranks.outcomes import Outcome
 
@@ -34,7 +40,6 @@ class Exercise(NamedTuple):
     seconds: float
     in_ranks: bool
     when_hung: str = ""
-    when_unsent: str = ""
 
 
 _exercises: dict[str, Exercise] = {}
@@ -44,19 +49,17 @@ def exercise(
     id: str,
     seconds: float = 10,
     in_ranks: bool = False,
-    when_hung: str = "",
-    when_unsent: str = "",
+    when_hung: str = "what would have to happen for this line to end",
 ) -> Callable[[Callable], Callable]:
     """Make a function the check of exercise `id`; its parameters are the answers.
 
     It runs in a process of its own, which is killed after `seconds` with all that it
     has started. `in_ranks` says that it calls `run_ranks(..., timeout=...)`, which
-    takes longer. `when_hung` and `when_unsent` are what to think of when the answer
-    hangs, or uses something that cannot be sent to the process.
+    takes longer. `when_hung` is what to think of when the answer hangs.
     """
 
     def register(check: Callable) -> Callable:
-        _exercises[id] = Exercise(id, check, seconds, in_ranks, when_hung, when_unsent)
+        _exercises[id] = Exercise(id, check, seconds, in_ranks, when_hung)
         return check
 
     return register
@@ -86,27 +89,29 @@ def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Fi
     try:
         sent = pack((found.check, answers))
     except (Exception, SystemExit) as error:
-        return findings.finding_cannot_be_sent(error, found.when_unsent)
+        return findings.finding_cannot_be_sent(error)
     seconds = found.seconds + FOR_RANKS if found.in_ranks else seconds or found.seconds
     try:
-        [found_there] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
-        finding = _OnlyFindings(io.BytesIO(found_there)).load()
+        [finding] = call_in_processes(_try_out_sent, [(sent,)], seconds, name="")
     except RanksHung as hung:
-        return _finding_of_hung_check(hung.outcome, found.when_hung)
+        finding = _finding_of_hung_check(hung.outcome)
     except RankFailed as failed:
         return _finding_of_ended_check(failed.outcome)
-    if finding.state == HUNG:  # its ranks have hung: the check itself has ended
+    except RuntimeError as error:  # no process could be started
+        return Finding(NOT_STARTED, [("sorry", f"nothing was tried: {error}")])
+    if finding.state == HUNG:
         finding.think = found.when_hung
     return finding
 
 
-def _finding_of_hung_check(outcome: Outcome, think: str) -> Finding:
-    return Finding(
-        HUNG,
-        [("after", f"{outcome.timeout:g} s it had not ended")],
-        place=failures.where_it_works(outcome, 0),
-        think=think or "what would have to happen for this line to end",
-    )
+def _finding_of_hung_check(outcome: Outcome) -> Finding:
+    after = "after", f"{outcome.timeout:g} s it had not ended"
+    place = failures.where_it_works(outcome, 0)
+    return Finding(HUNG, [*_tried(outcome.tried.get(0)), after], place)
+
+
+def _tried(what: str | None) -> list[tuple[str, str | Outcome]]:
+    return [("tried", what)] if what else []
 
 
 def _finding_of_ended_check(outcome: Outcome) -> Finding:
@@ -115,46 +120,40 @@ def _finding_of_ended_check(outcome: Outcome) -> Finding:
     else:
         came_back = "nothing that could be sent here"
     think = "which line of your code ends the whole process"
-    return Finding(NOT_YET, [("came back", came_back)], think=think)
+    lines = [*_tried(outcome.tried.get(0)), ("came back", came_back)]
+    return Finding(NOT_YET, lines, think=think)
 
 
-class _OnlyFindings(pickle.Unpickler):
-    """Nothing of the learner's is run while a finding is read here."""
-
-    def find_class(self, module: str, name: str):
-        if module in ("sidebyside.exercises.findings", "sidebyside.ranks.outcomes"):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"a finding does not contain {module}.{name}")
-
-
-def _try_out_sent(sent: bytes) -> bytes:
+def _try_out_sent(sent: bytes) -> Finding:
     """In the process of the check, which takes with it all that it has started."""
     try:
         check, answers = pickle.loads(sent)
     except BaseException as error:
-        return pickle.dumps(findings.finding_cannot_be_sent(error))
-    return pickle.dumps(_try_out(check, answers))
+        return findings.finding_cannot_be_sent(error)
+    return _try_out(check, answers)
 
 
 def _try_out(check: Callable, answers: tuple) -> Finding:
     """Run the check on the answers, here, and put into words what happened."""
     from sidebyside.ranks.failures import RankFailed, RanksHung
 
+    for answer in answers:  # a fork's Pool looks for a notebook's functions in __main__
+        if getattr(answer, "__module__", "") == "__main__":
+            vars(sys.modules["__main__"]).update(getattr(answer, "__globals__", {}))
     try:
         measured = check(*answers)
     except NotYet as verdict:
-        lines: list[tuple[str, str | Outcome]]
-        lines = [("tried", verdict.tried)] if verdict.tried else []
+        lines = _tried(verdict.tried)
         if verdict.got is not OMITTED:
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
-        return Finding(HUNG, [("after", hung.outcome)])
+        lines = [*_tried(vars(hung).get("tried")), ("after", hung.outcome)]
+        return Finding(HUNG, lines)
     except RankFailed as failed:
         if findings.says_your_turn(failed.outcome):
             return findings.finding_not_started()
-        lines = [("tried", tried)] if (tried := getattr(failed, "tried", "")) else []
-        lines.append(("came back", failed.outcome))
+        lines = [*_tried(vars(failed).get("tried")), ("came back", failed.outcome)]
         return Finding(NOT_YET, lines, think=getattr(failed, "think", ""))
     except BaseException as error:
         return findings.finding_raised(error, check.__code__, answers)

@@ -1,15 +1,19 @@
 """End whatever a process has started, however that process itself ended.
 
 A process that calls `os.setsid()` leads a group, and all that it starts, and all that
-these start, belongs to the group. Each rank leads one, and so does a demo.
+these start, belongs to the group. Each rank leads one, and so does a demo. A process
+that has left the group for a session of its own is found as a descendant: on Linux, and
+unless what had started it was dead before anybody looked.
 """
 
 import contextlib
+import glob
 import os
 import signal
 import time
 from collections.abc import Iterable
 from multiprocessing import util
+from pathlib import Path
 
 POSIX = os.name == "posix"
 PATIENCE = 0.2  # seconds that processes get to end after SIGTERM
@@ -20,8 +24,24 @@ def lead_group() -> None:
         os.setsid()
 
 
+def descendants(pid: int) -> set[int]:
+    """What this process has started, and what these have started."""
+    found = set()
+    for children in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError):
+            found |= set(map(int, Path(children).read_text().split()))
+    return found.union(*map(descendants, found))
+
+
+def end_processes(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended
+            os.kill(pid, signal.SIGKILL)
+
+
 def end_own_group() -> None:
     """End this process at once, with all that it has started."""
+    end_processes(descendants(os.getpid()))
     if POSIX:
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

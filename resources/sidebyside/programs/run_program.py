@@ -226,4 +226,4 @@ def tidies_up_for_others(process) -> bool:
 
     Killed, it would leave their semaphores behind.
     """
-    return any("resource_tracker" in word for word in process.cmdline())
+    return any("resource_tracker import main" in word for word in process.cmdline())

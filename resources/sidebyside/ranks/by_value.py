@@ -1,8 +1,7 @@
 """Pack what a notebook defines, so that another process can use it.
 
 cloudpickle sends a notebook's functions with their code. A function under
-`functools.cache` it would send as a name, which the other process does not know, and
-one under `functools.singledispatch` not at all: it holds weak references.
+`functools.cache` it would send as a name, which the other process does not know.
 """
 
 import functools
@@ -14,8 +13,6 @@ from collections.abc import Callable
 import cloudpickle
 
 _CACHED: type = type(functools.cache(len))
-# All of them have this code.
-_DISPATCHING = functools.singledispatch(len).__code__  # pyright: ignore[reportAttributeAccessIssue]  a function
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 
@@ -42,9 +39,6 @@ class _PicklerByValue(cloudpickle.CloudPickler):
     def reducer_override(self, value):
         if type(value) is _CACHED and not _is_found_by_name(value):
             return _cached_by_value, (value.__wrapped__, value.cache_parameters())
-        dispatches = getattr(value, "__code__", None) is _DISPATCHING
-        if dispatches and not _is_found_by_name(value):
-            return _dispatching_by_value, (value.__wrapped__, dict(value.registry))
         return super().reducer_override(value)
 
 
@@ -69,10 +63,3 @@ def _is_found_by_name(function: Callable) -> bool:
 
 def _cached_by_value(function: Callable, parameters: dict) -> Callable:
     return functools.lru_cache(**parameters)(function)
-
-
-def _dispatching_by_value(function: Callable, registry: dict[type, Callable]):
-    dispatching = functools.singledispatch(function)
-    for kind, chosen in registry.items():
-        dispatching.register(kind, chosen)
-    return dispatching

@@ -8,7 +8,11 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 
-from sidebyside.programs.process_groups import end_groups
+from sidebyside.programs.process_groups import (
+    descendants,
+    end_groups,
+    end_processes,
+)
 from sidebyside.programs.scratch import scratch_file
 from sidebyside.ranks.failures import RankFailed, RanksHung
 from sidebyside.ranks.messages import (
@@ -17,6 +21,7 @@ from sidebyside.ranks.messages import (
     ExitMessage,
     GroupsMessage,
     StackMessage,
+    TryingMessage,
     WhereAreYouMessage,
     WorkMessage,
 )
@@ -164,6 +169,8 @@ class Crew:
                 self.last_words[rank] = message.said
             case StackMessage():
                 self.outcome.stacks[rank] = message.frames
+            case TryingMessage():
+                self.outcome.tried[rank] = message.tried
             case GroupsMessage():
                 self._note_groups(message.leaders, message.exist)
 
@@ -185,6 +192,7 @@ class Crew:
         clean = len(self.results) == self.size
         started = [process for process in self.processes if process.pid is not None]
         leaders = self.groups | {process.pid for process in started}
+        strays = set().union(*(descendants(process.pid) for process in started))
         for rank, process in enumerate(started):
             if clean:
                 self._send(rank, ExitMessage())
@@ -197,6 +205,7 @@ class Crew:
                 process.join()
             process.close()
         end_groups(leaders)
+        end_processes(strays)
         self._note_groups(leaders, False)
         for pipe in self.commands + self.reports:
             pipe.close()

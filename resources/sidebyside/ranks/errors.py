@@ -12,20 +12,7 @@ OURS = {str(Path(__file__).with_name(f"{n}.py")) for n in ("process", "meeting")
 
 
 def describe_error_of_rank(error: BaseException, depth: int = 0) -> RaisedOutcome:
-    """What the parent needs to show `error` as Python would, without our frames.
-
-    An exception whose own attributes raise, too, is told by its type and its frames.
-    """
-    try:
-        return _whole_error_of_rank(error, depth)
-    except BaseException:
-        kind, text = type(error).__name__, text_of_error(error)
-        traceback_ = BaseException.__dict__["__traceback__"].__get__(error)
-        frames = frames_of_rank(traceback.walk_tb(traceback_))
-        return RaisedOutcome(kind, text, f"{kind}: {text}", frames)
-
-
-def _whole_error_of_rank(error: BaseException, depth: int) -> RaisedOutcome:
+    """What the parent needs to show `error` as Python would, without our frames."""
     before = error.__cause__
     if before is None and not error.__suppress_context__:
         before = error.__context__
@@ -79,12 +66,7 @@ def frames_of_rank(walk) -> list[OutcomeFrame]:
 
 
 def text_of_error(value: object) -> str:
-    try:
-        return _limited_message(
-            str.__str__(str(value))
-        )  # a str, and no class of the learner's
-    except BaseException as error:
-        return f"<its text cannot be shown: {type(error).__name__}>"
+    return _limited_message(str(value))
 
 
 def _limited_message(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import re
 import sysconfig
 from itertools import groupby
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 from sidebyside.ranks.outcomes import OutcomeFrame, RaisedOutcome
 
 ROOT = Path(__file__).parents[3]
-_PATHS = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
-_NOT_THE_LEARNERS = (*_PATHS, str(Path(__file__).parents[1]), "<frozen")
-_ROOMS = str(ROOT / "lessons" / "source")
+_STDLIB = sysconfig.get_path("stdlib")
+_PACKAGES = re.compile(r".*[\\/](site|dist)-packages[\\/]")  # a user's own, too
+_COURSE = str(ROOT / "resources")
+_NOT_THE_LEARNERS = (_STDLIB, _COURSE, "<frozen")
+_ROOMS = tuple(str(ROOT / "lessons" / folder) for folder in ("source", "props"))
 _LIKE_CELLS = "lesson.py", "answers.py"  # what else lies in a room is the check's
 
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _AT_MOST = 30  # frames of one exception
+_LONGEST = 300  # characters of one line
 
 
 def failed_traceback(error: RaisedOutcome) -> list[str]:
@@ -28,8 +32,12 @@ def failed_traceback(error: RaisedOutcome) -> list[str]:
     return [
         *above,
         *_folded_traceback(_interesting_frames(error.frames)),
-        *error.summary.splitlines(),
+        *map(shortened_line, error.summary.splitlines()),
     ]
+
+
+def shortened_line(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 40]} … {line[-40:]}"
 
 
 def _folded_traceback(frames: list[OutcomeFrame]) -> list[str]:
@@ -50,32 +58,39 @@ def _folded_traceback(frames: list[OutcomeFrame]) -> list[str]:
 
 def _interesting_frames(frames: list[OutcomeFrame]) -> list[OutcomeFrame]:
     """The learner's frames, and the library function they called last."""
+    frames = [frame for frame in frames if not is_of_a_lesson(frame.file)]
     own = [place for place, frame in enumerate(frames) if not is_library(frame.file)]
     if not own:
-        return [frame for frame in frames if not _is_of_a_check(frame.file)][-3:]
+        return frames[-3:]
     return [frames[p] for p in own] + frames[own[-1] + 1 : own[-1] + 2]
 
 
 def frame_of_learner(frames: list[OutcomeFrame]) -> OutcomeFrame:
-    """The innermost; where the learner has none, that of the check, or of a library."""
+    """The innermost; where the learner has none, that of a lesson or library."""
     own = [frame for frame in frames if not is_library(frame.file)]
-    checks = [frame for frame in frames if _is_of_a_check(frame.file)]
-    return (own or checks or frames)[-1]
+    lessons = [frame for frame in frames if is_of_a_lesson(frame.file)]
+    course = [frame for frame in frames if frame.file.startswith(_COURSE)]
+    return (own or lessons or course or frames)[-1]
 
 
 def is_library(filename: str) -> bool:
     """Is this a file of Python, of a package or of the course, not the learner's?"""
     if filename.endswith((".pyx", ".pxd")):  # Cython names its files by themselves
         return True
-    return _is_of_a_check(filename) or filename.startswith(_NOT_THE_LEARNERS)
+    return (
+        is_of_a_lesson(filename)
+        or bool(_PACKAGES.match(filename))
+        or filename.startswith(_NOT_THE_LEARNERS)
+    )
 
 
-def _is_of_a_check(filename: str) -> bool:
+def is_of_a_lesson(filename: str) -> bool:
+    """Is this a check or a set-up of a lesson, which learners need not open?"""
     return filename.startswith(_ROOMS) and not filename.endswith(_LIKE_CELLS)
 
 
 def frame_in_words(frame: OutcomeFrame) -> list[str]:
-    code = linecache.getline(frame.file, frame.line).strip()
+    code = shortened_line(linecache.getline(frame.file, frame.line).strip())
     return [
         f"  {_place_of_failure(frame.file)}, line {frame.line}, in {frame.function}",
         *([f"    {code}"] * bool(code)),
@@ -90,8 +105,9 @@ def _place_of_failure(filename: str) -> str:
         return f"cell In[{cells[filename]}]"
     except (NameError, AttributeError, KeyError):
         pass
+    filename = _PACKAGES.sub("", filename)
     here = os.getcwd() if os.path.isdir(".") else os.sep
-    for folder in (*_PATHS, str(ROOT), here):
+    for folder in (_STDLIB, str(ROOT), here):
         if filename.startswith(folder + os.sep):
             return filename[len(folder) + 1 :]
     return filename

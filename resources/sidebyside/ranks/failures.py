@@ -10,6 +10,8 @@ from sidebyside.ranks.failed_frames import (
     frame_in_words,
     frame_of_learner,
     is_library,
+    is_of_a_lesson,
+    shortened_line,
 )
 from sidebyside.ranks.outcomes import (
     DiedOutcome,
@@ -19,6 +21,10 @@ from sidebyside.ranks.outcomes import (
     UnsentOutcome,
 )
 
+_OFTEN = {
+    "SIGKILL": "; often this means that memory ran out",
+    "SIGABRT": "; often a message has another length or dtype than the room for it",
+}
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
@@ -154,8 +160,7 @@ def how_it_died(end: DiedOutcome) -> str:
         name = signal.Signals(-end.status).name
     except ValueError:
         name = f"signal {-end.status}"
-    memory = "; often this means that memory ran out" if name == "SIGKILL" else ""
-    return f"was killed by {name}{memory}"
+    return f"was killed by {name}{_OFTEN.get(name, '')}"
 
 
 def _how_it_failed(outcome: Outcome, rank: int) -> str:
@@ -179,12 +184,11 @@ def _lost_partner(error: RaisedOutcome) -> bool:
     return any(lost in error.message for lost in _LOST)
 
 
-def _headline_of_error(error: RaisedOutcome, longest: int = 300) -> str:
+def _headline_of_error(error: RaisedOutcome) -> str:
     """The line that has the type; a syntax error begins with where it is."""
     lines = error.summary.splitlines() or [error.type]
     named = (line for line in lines if error.type in line.partition(":")[0])
-    line = next(named, lines[0])
-    return line if len(line) <= longest else f"{line[:longest]} …"
+    return shortened_line(next(named, lines[0]))
 
 
 def _ranks_in_words(name: str, ranks: list[int]) -> str:
@@ -194,28 +198,33 @@ def _ranks_in_words(name: str, ranks: list[int]) -> str:
 
 
 def _where_ranks_failed(outcome: Outcome, exclude: int | None = None) -> list[str]:
-    """A paragraph on each rank but `exclude`: finished, or the line it is on."""
-    lines = []
+    """On each rank but `exclude`: it has finished, or the line it is on."""
+    alike: dict[tuple[str, ...], list[int]] = {}
     for rank in range(outcome.size):
         if rank != exclude:
-            first, *others = _where_rank_failed(outcome, rank)
-            lines += [f"{outcome.name} {rank} {first}", *others]
+            alike.setdefault(_where_rank_failed(outcome, rank), []).append(rank)
+    lines = []
+    for (first, *others), ranks in alike.items():
+        each = "each of " if len(ranks) > 1 else ""
+        lines += [f"{each}{_ranks_in_words(outcome.name, ranks)} {first}", *others]
     return lines
 
 
-def _where_rank_failed(outcome: Outcome, rank: int) -> list[str]:
+def _where_rank_failed(outcome: Outcome, rank: int) -> tuple[str, ...]:
     if rank in outcome.finished:
-        return ["has finished"]
+        return ("has finished",)
     if rank in outcome.raised and _lost_partner(outcome.raised[rank]):
-        return ["lost its connection to the rank that failed"]
+        return ("lost its connection to the rank that failed",)
     if rank not in outcome.unfinished:
-        return [_how_it_failed(outcome, rank)]
+        return (_how_it_failed(outcome, rank),)
     if stack := outcome.stacks.get(rank):
         frame = frame_of_learner(stack)
         called = [name for *_, name in stack[stack.index(frame) + 1 :]]
-        public = [name for name in called if name != "wrapper"]  # torch's logger
+        public = [n for n in called if n != "wrapper" and n[0] != "_"]  # torch's logger
         inside = f" in {public[0]}," if public else ""
-        return [f"waits{inside} at", *frame_in_words(frame)]
+        if is_of_a_lesson(frame.file):
+            return (f"waits{inside} in code that comes with the lesson",)
+        return (f"waits{inside} at", *frame_in_words(frame))
     if rank in outcome.stacks:
-        return ["had not begun yet"]
-    return ["does not answer: it is inside compiled code"]
+        return ("had not begun yet",)
+    return ("does not answer: it is inside compiled code",)

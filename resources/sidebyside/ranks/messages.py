@@ -3,7 +3,8 @@
 The parent sends WorkMessage, WhereAreYouMessage any number of times, and ExitMessage.
 The rank sends a StackMessage whenever it is asked, and in the end DoneMessage, followed
 by the bytes of the result, or one of RaisedOutcome, UnsentOutcome and ExitingMessage.
-If it has started ranks itself, it says so with a GroupsMessage.
+If it has started ranks itself, it says so with a GroupsMessage. A TryingMessage says
+what it is about to do, for the case that it never says more.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,13 @@ class StackMessage:
     """The answer, outermost frame first."""
 
     frames: list[OutcomeFrame]
+
+
+@dataclass(frozen=True)
+class TryingMessage:
+    """In words, for those who read how it ended."""
+
+    tried: str
 
 
 @dataclass(frozen=True)

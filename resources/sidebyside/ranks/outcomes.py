@@ -54,6 +54,7 @@ class Outcome:
     unsent: dict[int, UnsentOutcome] = field(default_factory=dict)
     died: dict[int, DiedOutcome] = field(default_factory=dict)
     stacks: dict[int, list[OutcomeFrame]] = field(default_factory=dict)
+    tried: dict[int, str] = field(default_factory=dict)  # what a rank said it would do
 
     @property
     def has_failed(self) -> bool:

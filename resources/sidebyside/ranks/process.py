@@ -173,6 +173,7 @@ def _obey_parent_of_rank(
 
 
 def _rank_dies_with_forkserver() -> None:
-    """On Linux, ask to be killed when the forkserver is."""
+    """On Linux, ask to be killed when the forkserver is, and to inherit orphans."""
     if os.getppid() != multiprocessing.parent_process().pid and sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans stay its own
