@@ -190,6 +190,8 @@ def _put_on_stage(request: dict, fds: list[int]) -> None:
     os.dup2(fds[1], 2)
     for fd in fds:
         os.close(fd)
+    streams = (os.fdopen(fd, "w", 1, "utf-8", closefd=False) for fd in (1, 2))
+    sys.stdout, sys.stderr = streams
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -162,6 +162,12 @@ class _Child(NamedTuple):
             return True
 
 
+def _lingering(target: Callable, *args, **options) -> None:
+    """So that a child that nobody waits for has not ended when the answer returns."""
+    target(*args, **options)
+    sleep(0.3)
+
+
 @contextmanager
 def _first_child_pauses(seconds: float) -> Iterator[tuple[list[_Child], list]]:
     """The children that the answer starts, and those that it starts too late.
@@ -180,6 +186,8 @@ def _first_child_pauses(seconds: float) -> Iterator[tuple[list[_Child], list]]:
         if children and can_pause and children[0].has_ended():
             too_late.append(process)
         target = process._target.__name__  # gone when it has started
+        process._args = process._target, *process._args
+        process._target = _lingering
         begin(process)
         children.append(_Child(process, process.pid, target))
         if can_pause and len(children) == 1:

@@ -869,7 +869,7 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # * The noise scale says about up to which batch, and so up to how many workers, it pays
 #   to grow.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
-#   Schedules count images, not updates.
+#   Warm-up and decay count images, not updates.
 # * Averaging models once does well on a convex problem, and fails for networks that
 #   start apart.
 

@@ -74,7 +74,8 @@ draw_who_holds_what("ring", 4)
 
 # %% [markdown]
 # A timeline shows the same six steps, slowed down. `paced_link(alpha, beta)` makes
-# every message take `alpha` seconds and `beta` more for each byte, by sleeping. A rank
+# every message take `alpha` seconds and `beta` more for each byte, by sleeping: call it
+# the **paced link**. A rank
 # sends one message at a time and receives one at a time; both at once cost nothing
 # extra. Each bar is labelled with the chunk that the rank sends.
 

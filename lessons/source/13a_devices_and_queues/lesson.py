@@ -648,7 +648,7 @@ check("13a-ahead", launch_all)
 # ## Threads within an operation, and between operations
 #
 # A CPU can be used as several queues, too. Two independent chains of matrix products
-# can run at the same time, with an **inter-op thread** for each queue. And one product
+# can run at the same time: **inter-op threads**, one for each queue. And one product
 # can be cut up among **intra-op threads**, as in lesson 6. Their numbers multiply.
 
 # %%

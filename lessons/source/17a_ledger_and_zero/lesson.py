@@ -160,8 +160,8 @@ reveal("17a-mixed", MIXED.total, computed=True)
 # ## Which rank needs what
 #
 # Of $\Psi$ parameters, each of $N$ ranks could keep a *shard*, $\Psi/N$ of them, with
-# all that belongs to it. **ZeRO**, of Rajbhandari and others, does so in three stages.
-# Each stage shards one thing more:
+# all that belongs to it. **ZeRO**, of Rajbhandari and others, does so in three stages,
+# *ZeRO-1*, *ZeRO-2* and *ZeRO-3*. Each of them shards one thing more:
 #
 # | | parameters | gradients | optimiser |
 # |---|---|---|---|

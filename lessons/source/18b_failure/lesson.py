@@ -709,7 +709,7 @@ with TemporaryDirectory() as folder:
 #
 # | | agent and restarts | a checkpoint in the background |
 # |---|---|---|
-# | PyTorch | `torchrun --max-restarts 3 --nnodes 1:4`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
+# | PyTorch | `torchrun --nnodes 1:4 --max-restarts 3`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
 # | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore`, in line |
 # | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |

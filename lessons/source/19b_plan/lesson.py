@@ -293,7 +293,8 @@ print_mean_misses(hold_rows(read_published_rows()))
 # **Apart from ZeRO-3 in 2021, each family is met within 4 %, and better than by one
 # utilisation.** The numbers were fitted on these rows, though. Rows that the planner had
 # not seen are missed by 5 %: trust it that far on A100 and H100. On other GPUs its error
-# is unknown. Why ZeRO-3 was so slow in 2021 no row tells.
+# is unknown, until `python demos/scale/measure_gpu.py --output my_gpu.json` has measured
+# yours for `plan.py --gpu-file`. Why ZeRO-3 was so slow in 2021 no row tells.
 
 # %% [markdown] tags=["instructor"]
 # ## The plan: 11 minutes

@@ -200,7 +200,7 @@ def mean_misses(held: list[HeldRow]) -> dict[str, tuple[int, float, float]]:
         pair = abs(one.miss), abs(constant)
         families.setdefault(one.row.family, []).append(pair)
     return {
-        family: (len(pairs), *map(mean, zip(*pairs, strict=True)))
+        family: (len(pairs), mean(ours for ours, _ in pairs), mean(c for _, c in pairs))
         for family, pairs in families.items()
     }
 

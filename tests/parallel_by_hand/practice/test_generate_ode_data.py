@@ -44,7 +44,7 @@ def test_an_interrupted_run_says_what_is_saved_and_goes_on(tmp_path):
     ("arguments", "complaint"),
     [
         (["--out", "data.txt"], "must end in .npz"),
-        (["--out", "nowhere/data.npz"], "a folder that exists"),
+        (["--out", "nowhere/data.npz"], "a file that can be written"),
         (["--tasks", "1.5"], "a whole number"),
     ],
 )
