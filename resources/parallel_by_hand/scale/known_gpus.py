@@ -39,9 +39,8 @@ H100 = Cluster(
     watts=700.0,
 )
 
-# Shares of a link's bandwidth that rings reach: of NVLink what nccl-tests report for
-# eight A100 and H100 (about 230 of 300 GB/s, 360 of 450); of cards 91 of 100 GB/s
-# (github.com/NVIDIA/nccl-tests, issue 100: 16 A100 with four cards in a machine).
+# Shares of a link's bandwidth that rings reach: of NVLink assumed; of cards 91 of 100
+# GB/s (github.com/NVIDIA/nccl-tests, issue 100: 16 A100 with four cards in a machine).
 SHARE_WITHIN, SHARE_BETWEEN = 0.78, 0.9
 CARD_SHOWS = 0.99 * 2**30 / 1e9  # of 80 "GB", torch reports 79.2 GiB
 LAUNCHES = 80 * 6e-6  # assumed: kernels of a layer's forward, and seconds to start one

@@ -11,7 +11,11 @@ from functools import cached_property
 from parallel_by_hand.pipeline.schedule_rules import Slot
 from parallel_by_hand.scale import step_messages as messages
 from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_pipeline_on_paper
-from parallel_by_hand.scale.stage_times import StageTimes, side_by_side, times_of_stages
+from parallel_by_hand.scale.stage_times import (
+    StageTimes,
+    seconds_added,
+    times_of_stages,
+)
 from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
 from parallel_by_hand.scale.training_plan import (
@@ -189,7 +193,7 @@ def _end_of_rank(
         mine = stages[rank :: strategy.pipeline]
         layers = sum(stage.layers for stage in mine)
         last = sum(s.backward.computing + s.backward.tensor for s in mine)
-        waiting = side_by_side(last, waiting, layers) - last
+        waiting = seconds_added(last, waiting, layers, cluster.contention)
     waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
     if rank in (0, strategy.pipeline - 1):
         waiting += messages.tied_messages(model, cluster, strategy).seconds

@@ -45,6 +45,14 @@ def side_by_side(computing: float, sending: float, units: int) -> float:
     return (computing + sending + (units - 1) * max(computing, sending)) / units
 
 
+def seconds_added(
+    computing: float, sending: float, units: int, contention: float
+) -> float:
+    """By messages beside computing: what sticks out, and what they slow it down by."""
+    out = side_by_side(computing, sending, units) - computing
+    return out + contention * (sending - out)
+
+
 def times_of_stages(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> list[StageTimes]:
@@ -70,9 +78,7 @@ def times_of_stages(
             waiting = thin * shards.seconds
             if strategy.overlap:
                 busy = computing + tensor
-                together = side_by_side(busy, waiting, count) - busy
-                hidden = waiting - together
-                waiting = together + cluster.contention * hidden
+                waiting = seconds_added(busy, waiting, count, cluster.contention)
             passages.append(
                 PassageThroughStage(
                     computing, tensor, waiting, handed_on if goes_on else 0.0

@@ -191,6 +191,8 @@ def why_impossible(
         )
     if model.sequence % s.context:
         return f"a sequence of {model.sequence} cannot be split over {s.context} ranks"
+    if s.hybrid > 1 and s.shard_stage < 2:
+        return f"hybrid sharding needs shard_stage 2 or 3, not {s.shard_stage}"
     if s.replicas % s.hybrid:
         return f"{s.replicas} data-parallel ranks cannot form {s.hybrid} equal groups"
     if model.kv_heads and model.heads % model.kv_heads:

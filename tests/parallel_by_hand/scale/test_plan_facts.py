@@ -80,6 +80,20 @@ def test_hybrid_sharding_keeps_more_and_sends_less_between_nodes():
     assert hybrid.seconds < everywhere.seconds
 
 
+@pytest.mark.parametrize("shard_stage", range(4))
+def test_hidden_messages_slow_computing_down_whichever_they_are(shard_stage):
+    quiet = replace(NODES, contention=0)
+    strategy = Strategy(data=16, shard_stage=shard_stage, overlap=True)
+    alone, disturbed = (simulate_step(LLAMA, c, strategy, 16) for c in (quiet, NODES))
+    assert disturbed.spent["data"] > 1.1 * alone.spent["data"]
+
+
+@pytest.mark.parametrize("shard_stage", [0, 1])
+def test_only_gradients_in_shards_are_shared_out_in_groups(shard_stage):
+    with pytest.raises(ValueError, match="hybrid sharding needs shard_stage 2 or 3"):
+        simulate(data=16, shard_stage=shard_stage, hybrid=2)
+
+
 def test_a_ring_over_nodes_uses_the_cards_of_all_its_members():
     one_card = replace(NODES, ring_of_all_cards=False)
     strategy = Strategy(data=16, shard_stage=3)
