@@ -32,7 +32,7 @@ def test_it_prints_a_table_with_the_cards_name_and_writes_it(
         row = Row("", "cuda:0", "equal", "1 ms")
         monkeypatch.setattr(program, "run_one", lambda n, *more: row._replace(path=n))
     args = argparse.Namespace(
-        only="", minutes=minutes, seconds=9, to=tmp_path / "table.txt"
+        only=[""], minutes=minutes, seconds=9, to=tmp_path / "table.txt"
     )
     assert program.run_on_gpus(args, {}) == status
     head, first, second, tail, _ = args.to.read_text("utf-8").split("\n")

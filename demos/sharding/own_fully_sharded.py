@@ -22,6 +22,7 @@ import torch.distributed.checkpoint as dcp
 import torch.distributed.nn  # before there is a group, or it keeps hold of it
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn import GELU, Linear, Sequential, functional
 
@@ -80,8 +81,9 @@ def train_fully_sharded(folder: str | None, device: str, steps: int = 20) -> flo
     labels = (images @ rule).argmax(1)
     blocks = [Sequential(Linear(64, 256), GELU(), Linear(256, 64)) for _ in range(3)]
     model = Sequential(*blocks, Linear(64, 10)).to(device)
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
     for unit in (*model, model):
-        fully_shard(unit)
+        fully_shard(unit, mesh=mesh)
     adam = torch.optim.Adam(model.parameters(), lr=0.001)
     first, (parts, averages) = torch.tensor(0), get_state_dict(model, adam)
     state = {"model": parts, "optimizer": averages, "step": first}

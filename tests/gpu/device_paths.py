@@ -152,7 +152,10 @@ def one_process_two_devices() -> Row:
 def peak_memory() -> Row:
     """15: peak memory from the device, activations kept or recomputed"""
     torch.manual_seed(0)
-    layers = [nn.Sequential(nn.Linear(512, 512), nn.Tanh()) for _ in range(16)]
+    layers = [
+        nn.Sequential(nn.Linear(512, 2048), nn.Tanh(), nn.Linear(2048, 512))
+        for _ in range(16)
+    ]
     model = nn.Sequential(*layers).to(device())
     x = torch.rand(4096, 512).to(device())
     peaks, gradients = {}, []

@@ -77,7 +77,9 @@ def run_one(name: str, env: dict[str, str], seconds: float) -> Row:
         end_with_children(process)
     fields = printed.strip().rpartition("\n")[2].split("\t")
     if process.returncode or len(fields) != 3:
-        lines = complaint.strip().splitlines() or [f"status {process.returncode}"]
+        lines = [line for line in complaint.splitlines() if line.strip(" =-")]
+        lines = lines or [f"status {process.returncode}"]
+        print(name, *lines[-40:], sep="\n    ", file=sys.stderr, flush=True)
         return Row(name, "", "FAILED", lines[-1][:300])
     return Row(name, *fields)
 
@@ -102,7 +104,7 @@ def names_of_paths(env: dict[str, str]) -> list[str]:
 
 
 def run_all(names: list[str], env: dict[str, str], args) -> list[Row]:
-    """Those that are timed one by one, then demos and lessons, several at a time."""
+    """Those that are timed one by one, then the others, several at a time."""
     end = monotonic() + 60 * args.minutes
 
     def run_and_print(name: str) -> Row:
@@ -110,10 +112,11 @@ def run_all(names: list[str], env: dict[str, str], args) -> list[Row]:
         print(in_columns(row), flush=True)
         return row
 
-    together = [name for name in names if name.startswith(("demo ", "lesson "))]
-    rows = [run_and_print(name) for name in names if name not in together]
-    with ThreadPoolExecutor(max(1, min(6, (os.cpu_count() or 1) // 2))) as pool:
-        return rows + list(pool.map(run_and_print, together))
+    timed = [name for name in names if name.startswith("13a:")]
+    rows = [run_and_print(name) for name in timed]
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        others = [name for name in names if name not in timed]
+        return rows + list(pool.map(run_and_print, others))
 
 
 def in_columns(row: Row) -> str:
@@ -125,12 +128,18 @@ def parsed_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--only", default="", metavar="TEXT", help="paths with this text in their name")
+    add(
+        "--only",
+        nargs="+",
+        default=[""],
+        metavar="TEXT",
+        help="only with it in the name",
+    )
     add("--minutes", type=float, default=8, help="for all; default: 8")
     add("--seconds", type=float, default=100, help="for one path; default: 100")
     add("--to", type=Path, help="the table's file; default: resources/gpu_paths.txt")
     args = parser.parse_args()
-    args.to = args.to or (None if args.only else TABLE)
+    args.to = args.to or (None if any(args.only) else TABLE)
     return args
 
 
@@ -146,7 +155,8 @@ def run_on_gpus(args: argparse.Namespace, env: dict[str, str]) -> int:
     if not gpus:
         print(NOTHING)
         return 0
-    names = [name for name in names_of_paths(env) if args.only in name]
+    names = names_of_paths(env)
+    names = [name for only in args.only for name in names if only in name]
     if not names:
         print(f"no path has {args.only!r} in its name", file=sys.stderr)
         return 2

@@ -183,10 +183,11 @@ def _lay_forwarder(host: Host, rate: float, latency: float) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """For all that runs on a host. What torchrun writes into the folder for temporary
-    files disappears with the host."""
+    """For all that runs on a host, without GPUs: NCCL lets no two ranks share one. What
+    torchrun writes into the folder for temporary files disappears with the host."""
     one_thread = {"OMP_NUM_THREADS": "1", "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}
-    return os.environ | one_thread | {"GLOO_SOCKET_IFNAME": "eth0", "PATH": SYSTEM}
+    network = {"GLOO_SOCKET_IFNAME": "eth0", "CUDA_VISIBLE_DEVICES": ""}
+    return os.environ | one_thread | network | {"PATH": SYSTEM}
 
 
 def _why_not_even_tried() -> str | None:

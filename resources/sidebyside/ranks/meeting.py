@@ -42,8 +42,17 @@ def keep_gloo_on_loopback() -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
+def _from_gpu_to_cpu(storage, location: str):
+    """For `register_package`: the storage as it lies on the CPU, or None."""
+    return storage if location.startswith("cuda") else None
+
+
 def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) -> None:
-    """NCCL with a GPU for each rank where there are enough, else gloo on the CPU."""
+    """NCCL with a GPU for each rank where there are enough, else gloo on the CPU.
+
+    A rank on gloo sees no GPU, which torch's FSDP2, meshes and PowerSGD would take, and
+    tensors that the caller has on a GPU arrive on the CPU.
+    """
     import torch
     import torch.distributed as dist
 
@@ -53,6 +62,8 @@ def rank_joins_group(rank: int, world_size: int, timeout: float = 0, **meeting) 
         backend = "nccl"
     else:
         backend = "gloo"
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        torch.serialization.register_package(0, lambda s: None, _from_gpu_to_cpu)
         if here == world_size:
             keep_gloo_on_loopback()
     if timeout:
