@@ -68,14 +68,13 @@ def main() -> None:
         )
 
         done = rehearse(schedule, forward, backward, weights, SLOT)
-        panels["measured"] = done
+        panels["run"] = done
         seconds = timetable_length(done) * SLOT
         share = 100 * bubble(done)
-        print(f"measured on real ranks: {seconds:.2f} s, bubble {share:.1f} %")
+        print(f"run by real ranks: {seconds:.2f} s, bubble {share:.1f} %")
     if args.output:
-        draw_schedule(
-            panels, stamp="measured here" if args.run else "computed"
-        ).savefig(args.output, dpi=150)
+        drawn = draw_schedule(panels, stamp="simulated" if args.run else "planned")
+        drawn.savefig(args.output, dpi=150)
         print(f"drawn: {args.output}")
 
 

@@ -187,7 +187,7 @@ for name, schedule in candidates.items():
 # A common answer is (p - 1)/m. It is the waste compared with the work instead of with
 # the whole time, and Megatron-LM's papers use it: right too, but say which you mean.
 #
-# When late: skip the check of 120 pictures, show the measured one.
+# When late: skip the check of 120 pictures, show the one that ranks have run.
 
 # %% [markdown]
 # ## The bubble
@@ -311,7 +311,7 @@ from parallel_by_hand.pipeline.rehearsal import rehearse
 
 plan = timetable(gpipe(4, 4))
 done = rehearse(gpipe(4, 4), seconds=0.05)
-draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
+draw_schedule({"planned": plan, "run": done}, stamp="simulated")
 
 # %% [markdown]
 # The two pictures should be hard to tell apart: each message makes the ranks a little
@@ -320,15 +320,15 @@ draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
 # %%
 from sidebyside import COLOURS, figure
 
-sizes, measured = [1, 2, 4, 8], {}
+sizes, ran = [1, 2, 4, 8], {}
 for m in sizes:
-    measured[m] = bubble(rehearse(gpipe(4, m), seconds=0.05))
-    print(f"m = {m}: formula {300 / (m + 3):.1f}, measured {100 * measured[m]:.1f} %")
+    ran[m] = bubble(rehearse(gpipe(4, m), seconds=0.05))
+    print(f"m = {m}: formula {300 / (m + 3):.1f}, run {100 * ran[m]:.1f} %")
 alt = "the bubble against the number of micro-batches"
 fig, ax = figure(height=2.4, stamp="simulated", alt=alt)
 ax.plot(range(1, 33), [300 / (m + 3) for m in range(1, 33)], color="black")
-ax.plot(sizes, [100 * measured[m] for m in sizes], "o", color=COLOURS[1], ms=8)
-ax.text(8.7, 29, "measured", color=COLOURS[1])
+ax.plot(sizes, [100 * ran[m] for m in sizes], "o", color=COLOURS[1], ms=8)
+ax.text(8.7, 29, "run by four ranks", color=COLOURS[1])
 ax.text(24, 14, "(p − 1) / (m + p − 1), p = 4")
 ax.set_xlabel("micro-batches m")
 ax.set_ylabel("bubble (%)")
@@ -336,8 +336,8 @@ ax.set_ylim(0, 80)
 fig
 
 # %% [markdown]
-# The measured points lie on the line or a little above it. A rule of thumb follows from
-# the formula: with $m \geq 4p$, less than a fifth is wasted.
+# The points lie on the line or a little above it. A rule of thumb follows from the
+# formula: with $m \geq 4p$, less than a fifth is wasted.
 
 # %% [markdown]
 # Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
@@ -719,7 +719,7 @@ print(f"idle share   {100 * bubble(timetable(gpipe(4, 8))):.1f} %, planned")
 # %% [markdown]
 # | | |
 # |---|---|
-# | equal to one process | loss and gradients to 10⁻⁶, without batch norm and dropout |
+# | equal to one process | loss and gradients to 10⁻⁶, if the loss is a mean over samples; not with batch norm or dropout |
 # | bytes each rank sends per step | the activations at its cuts: the batch forward to the next rank, as much back to the rank before |
 # | memory: parameters, gradients, optimiser | those of its own layers, $1/p$ |
 # | memory: activations | of its own layers, for the whole batch |

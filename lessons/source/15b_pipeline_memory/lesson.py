@@ -632,7 +632,7 @@ for make, again in [
 # | idle slots of a rank, backward = 2 forwards | $3(p-1)$ | $3(p-1)$ | $3(p-1)/v$ | $p-1$ |
 # | if one rank dies | its layers are gone | the same | the same | the same |
 #
-# Equal without batch norm and dropout, as in 15a.
+# Equal under the conditions of 15a: a mean over samples, no batch norm, no dropout.
 
 # %% [markdown]
 # ## What we saw

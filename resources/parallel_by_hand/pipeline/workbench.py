@@ -1,4 +1,4 @@
-"""Try a schedule out: prove it legal, draw it, run it on real ranks, measure it."""
+"""Try a schedule out: prove it legal, draw it, run it on real ranks that sleep."""
 
 from parallel_by_hand.pipeline.rehearsal import rehearse
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
@@ -25,5 +25,5 @@ def workbench(schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
         f"planned:  {timetable_length(plan):g} slots, bubble {100 * bubble(plan):.1f} %"
     )
     took, idle = timetable_length(done) * seconds, 100 * bubble(done)
-    print(f"measured: {took:.2f} s, bubble {idle:.1f} %")
-    return draw_schedule({"planned": plan, "measured": done}, stamp="simulated")
+    print(f"run:      {took:.2f} s, bubble {idle:.1f} %")
+    return draw_schedule({"planned": plan, "run": done}, stamp="simulated")
