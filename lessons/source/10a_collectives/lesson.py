@@ -102,7 +102,7 @@ draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
 # %% [markdown]
 # A row is a rank, a column a piece, a colour the rank that a number comes from, and
-# black a sum. On the right stands only what the call has written. In broadcast every
+# black a sum. The right half shows only what the call has written. In broadcast every
 # rank gets the same, in scatter each gets its own.
 #
 # ## From all to one
@@ -308,7 +308,7 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 # <details><summary>Hint 1: a question</summary>
 #
 # Forget the others for a moment. What must reach rank 2, if rank 2 is to know the sum
-# of column 2? Which ranks have it?
+# of column 2? Which ranks have that?
 #
 # </details>
 #
@@ -558,9 +558,9 @@ print(
 # ## Some of the ranks
 #
 # A collective need not include all ranks. `dist.new_group` makes a **process group** of
-# some. By default all ranks must call it, in the same order, also those that are not in
-# the group; with `use_local_synchronization=True` only its members do. Only members
-# call the group's collectives.
+# some. By default all ranks must call it, in the same order, even those outside the
+# group; with `use_local_synchronization=True` only its members do. Only members call
+# the group's collectives.
 #
 # Four ranks stand in a square, 0 and 1 above 2 and 3. First the rows add up, then the
 # columns. Which number does rank 0 hold after both?
@@ -606,10 +606,10 @@ held
 # ## There and back: a mixture of experts
 #
 # A **mixture of experts** is a part of many large language models: small networks, the
-# *experts*, on different ranks. Each *token*, a row of numbers for a piece of a word,
-# visits one of them here, often two or more, and which depends on the token. So each
-# rank has rows for each rank, and no rank knows beforehand how many will come. That is
-# an all-to-all of uneven pieces, out and back again.
+# *experts*, on different ranks. Here each *token*, a row of numbers for a piece of a
+# word, visits one expert; in many models it visits two or more. Its numbers decide
+# which. So each rank has rows for each rank, and no rank knows beforehand how many will
+# come. That is an all-to-all of uneven pieces, out and back again.
 #
 # `all_to_all_single(room, rows, from_each, to_each)` can do that. In `rows` those for
 # rank 0 come first, then those for rank 1, and so on; `to_each` says how many go to
@@ -640,9 +640,9 @@ run_ranks(send_uneven_rows, world_size=2)
 # `tokens`, wants the expert of rank `chosen[i]`. `expert` is this rank's own: it gets
 # rows and returns as many new ones, in their order.
 #
-# Return a new tensor whose row $i$ is the answer to token $i$. Each row travels to the
-# rank that it chose and to no other, and each rank calls `expert` once. Call no
-# collectives but all-to-alls.
+# Return a new tensor whose row $i$ is the answer to token $i$. Each row travels only to
+# the rank chosen for it, and each rank calls `expert` once. Call no collectives but
+# all-to-alls.
 #
 # By hand first: rank 0 has the tokens a, b, c with `chosen` 1, 0, 1; rank 1 has d, with
 # 0. Which rows does each expert see? What travels back?

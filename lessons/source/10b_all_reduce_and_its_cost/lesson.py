@@ -74,10 +74,9 @@ draw_who_holds_what("ring", 4)
 
 # %% [markdown]
 # A timeline shows the same six steps, slowed down. `paced_link(alpha, beta)` makes
-# every message take `alpha` seconds and `beta` more for each byte, by sleeping: call it
-# the **paced link**. A rank
-# sends one message at a time and receives one at a time; both at once cost nothing
-# extra. Each bar is labelled with the chunk that the rank sends.
+# every message take `alpha` seconds and `beta` more for each byte, by sleeping: this is
+# the **paced link**. A rank sends one message at a time and receives one at a time; both
+# at once cost nothing extra. Each bar is labelled with the chunk that the rank sends.
 
 # %%
 import torch
@@ -388,8 +387,8 @@ for step in (0, 21):
 # ## Exercise 2: fit the link
 #
 # Messages of `sizes` bytes took `seconds`. Write `fit(sizes, seconds)`, which returns
-# the two numbers `alpha` and `beta`. A microsecond is much for a message of a few bytes
-# and nothing for one of many megabytes. So take the line whose *relative* errors are
+# the two numbers `alpha` and `beta`. A microsecond matters for a message of a few bytes
+# and not for one of many megabytes. So take the line whose *relative* errors are
 # smallest: with $e_i = (\alpha + \beta\, \text{size}_i - \text{seconds}_i) /
 # \text{seconds}_i$, the sum of all $e_i^2$ is to be as small as possible.
 #

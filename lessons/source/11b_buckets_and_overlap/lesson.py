@@ -496,9 +496,9 @@ for bucket_mb in None, 1:
 
 # %% [markdown]
 # **In the first step torch sends all gradients in one message here. Its buckets come
-# from the second step on**, in the order in which gradients have become ready in the
-# first. Until torch knows that order, it waits for all of them. By default a bucket
-# is full at 25 MiB, but the first one at 1 MiB: so something leaves early.
+# from the second step on**, in the order in which gradients became ready in the first
+# step. Until torch knows that order, it waits for all of them. By default a bucket is
+# full at 25 MiB, but the first one at 1 MiB: so something leaves early.
 #
 # With a limit of 1 MiB its messages are ours. So we draw both, without the slow link:
 # real messages between two processes of this computer.

@@ -9,7 +9,7 @@
 # # 12b. Local SGD and gossip: talking less, and to neighbours only
 #
 # In lesson 11a all ranks talk after every step, and in 12a every worker talks to a
-# server. Both are a lot of talking, and a server can fail.
+# server. Both mean a lot of talking, and a server can fail.
 #
 # Here we talk less in two ways. First the ranks meet only now and then. Then each rank
 # talks to two neighbours only, and there is no centre that can fail.

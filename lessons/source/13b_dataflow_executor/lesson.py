@@ -387,11 +387,11 @@ from lessons.props.dataflow_pictures import draw_idle_beside_path
 draw_idle_beside_path(simulate_dataflow(placed_anywhere(graph), [0, 1]), "acef")
 
 # %% [markdown]
-# When a device idles, nothing is ready: every operation that is left waits for a
-# running one. So every longest chain of those that are left begins with one that runs,
-# and while a device idles, the longest chain gets shorter. At first it was the longest
-# path $L$. So the striped moments add up to at most $L$, and in each of them at most
-# $p-1$ of $p$ devices idle.
+# When a device idles, nothing is ready: every operation that has not started waits for
+# a running one. So the longest chain of unfinished operations begins with a running one,
+# and it gets shorter for as long as the device idles. At the start its length is that of
+# the longest path, $L$. So the striped moments add up to at most $L$, and in each of
+# them at most $p-1$ of $p$ devices idle.
 
 # %% [markdown]
 # Add up the time of all devices: with $W$ slots of work, $p \cdot T \leq W + (p-1) L$.
@@ -644,8 +644,8 @@ check("13b-place", by_hand)
 #
 # `loss.backward()` runs a dataflow executor, too. Torch's forward pass writes down the
 # graph of the backward. Here it is, with the counters that its engine starts from:
-# `missing` counts how many gradients each node waits for, and a `reader` is a node to
-# which another hands one on.
+# `missing` counts how many gradients each node waits for, and a `reader` is a node that
+# gets a gradient from another.
 
 # %%
 from collections import Counter

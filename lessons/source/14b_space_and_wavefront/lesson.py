@@ -109,8 +109,8 @@ show(with_halo)
 
 # %% [markdown]
 # Forward, the edge row goes over. Backward, its *gradient* comes home: the neighbour
-# has computed with this row, so part of the row's gradient arises there. Autograd adds
-# it to the gradient from the rank's own rows.
+# has computed with this row, so a part of the row's gradient is found there. Autograd
+# adds it to the gradient from the rank's own rows.
 
 # %% [markdown]
 # At the end each rank has sums over its own pixels. After one more swap both have the
@@ -619,8 +619,8 @@ check("14b-wavefront", plan_cells)
 # %% [markdown]
 # ## Real layers
 #
-# Autograd drives the way back: of the operations whose gradient is ready it takes the
-# newest. So each rank goes back step by step, and sends each step's gradient as soon as
+# Autograd drives the way back: it takes the newest of the operations whose gradients are
+# ready. So each rank goes back step by step, and sends each step's gradient as soon as
 # it has it. Here are the sleeping ranks, there and back, with one slot for each cell:
 
 # %%

@@ -148,8 +148,9 @@ for name in "ben", "dan":
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# ada: lines 10 and 11 without the `if`, whose line 9 they replace. ben: make a tensor of `gradient.norm() > LIMIT`, as a
-# float, all-reduce it with `op=dist.ReduceOp.MAX`, and ask that one. dan: all-reduce
+# ada: delete the `if` of line 9, so that lines 10 and 11 run on every rank. ben: make a
+# tensor of `gradient.norm() > LIMIT`, as a float, all-reduce it with
+# `op=dist.ReduceOp.MAX`, and use the result in the `if`. dan: all-reduce
 # `torch.stack([errors.sum(), torch.tensor(float(len(errors)))])`, sum and count in one.
 # </details>
 
@@ -253,7 +254,7 @@ reveal("18c-entries", records[1].count("all_reduce"), computed=True)
 
 # %% [markdown]
 # Is "scheduled" the state of a collective that waits? No: **with gloo, all entries stay
-# "scheduled", also those that are done.** So we look for the missing entry: only rank 1
+# "scheduled", even those that are done.** So we look for the missing entry: only rank 1
 # has a number 4. With NCCL the state changes to "completed".
 
 # %% [markdown]
@@ -398,9 +399,10 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# cleo 2: `largest_first = sorted(gradients)`. eve 4: a tensor of `len(batches)`, all-reduced
-# with `op=dist.ReduceOp.MIN`; then loop over `batches[:fewest]`, with `fewest` from `.item()`. finn 4: the
-# number of its own numbers.
+# cleo, line 2: `largest_first = sorted(gradients)`. eve, line 4: a tensor of
+# `len(batches)`, all-reduced with `op=dist.ReduceOp.MIN`; then loop over
+# `batches[:fewest]`, with `fewest` from `.item()`. finn, line 4: wait for as many bytes as
+# the rank's own numbers have.
 # </details>
 
 # %% [markdown] tags=["instructor"]
