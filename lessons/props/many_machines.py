@@ -6,12 +6,13 @@ from sidebyside import COLOURS, figure
 from sidebyside.timeline.figures import light_colour
 
 
-def draw_ways(found: Mapping[str, object], rate: float, stamp: str):
+def draw_ways(found: Mapping[str, object], rate: float):
     """`found` maps each way to a Training; `rate` is the link's, in Mbit/s.
 
     The dark part of a bar is what the bytes of a step take at this rate.
     """
-    fig, ax = figure(height=2.8, stamp=stamp, alt="time per step and loss of each way")
+    alt = "time per step and loss of each way"
+    fig, ax = figure(height=2.8, stamp="simulated", alt=alt)
     ax.set_axis_off()
     names = list(found)[::-1]
     panels = [fig.add_axes((0.17 + 0.42 * n, 0.26, 0.34, 0.7)) for n in range(2)]

@@ -19,8 +19,9 @@
 # it yourself without a deadlock, and check what a library really sends.
 #
 # *Before this:* lesson 9. *Time:* {reading} minutes to read, 55 for the exercises. *Needs:*
-# two CPU cores, no GPU. (Four GPUs would do, but are not tested. There `send` does not
-# hold Python up, and messages take other routes than the one whose bytes we count.)
+# two CPU cores, no GPU. With four GPUs the same cells use them; this is untested.
+# There `send` does not hold Python up, and messages take other routes than the one
+# whose bytes we count.
 
 # %% [markdown] tags=["instructor"]
 # ## A message, and a meter: 5 minutes

@@ -20,7 +20,8 @@
 # data, weigh uneven batches, stop all ranks together, and save the result.
 #
 # *Before this:* lesson 9, or the box below. *Time:* {reading} minutes to read, 25 for the
-# exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
+# exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use
+# them; this is untested.
 
 # %% [markdown]
 # ## If you come straight to this lesson

@@ -20,7 +20,8 @@
 # out.
 #
 # *Before this:* lessons 10b and 11a. *Time:* {reading} minutes to read, 30 for the exercises.
-# *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
+# *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them; this is
+# untested.
 
 # %% [markdown] tags=["instructor"]
 # ## Where the time goes: 15 minutes

@@ -682,7 +682,7 @@ draw_backward_graph(nodes, missing)
 # | executor, counters | the autograd engine, its `dependencies` | the executor, its pending counts |
 # | placement | `tensor.to(device)`: where the inputs are | `with tf.device(…)` |
 # | send, recv | a copy between devices | `_Send` and `_Recv` |
-# | threads that run operations side by side | `torch.set_num_interop_threads`, for `torch.jit.fork`, not for `backward` | `inter_op_parallelism_threads` |
+# | threads that run operations side by side | `torch.set_num_interop_threads`, for the deprecated `torch.jit.fork`, not for `backward` | `inter_op_parallelism_threads` |
 # | threads within an operation | `torch.set_num_threads` | `intra_op_parallelism_threads` |
 #
 # Under `jax.jit`, JAX hands the whole graph to its compiler, XLA. For GPUs XLA largely

@@ -17,7 +17,8 @@
 # of the cut, and find what a cut breaks silently.
 #
 # *Before this:* lessons 10a and 11a. *Time:* {reading} minutes, and 45 for the exercises.
-# *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them.
+# *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them; this is
+# untested.
 
 # %% [markdown] tags=["instructor"]
 # ## Too large: 8 minutes

@@ -314,8 +314,8 @@ done = rehearse(gpipe(4, 4), seconds=0.05)
 draw_schedule({"planned": plan, "run": done}, stamp="simulated")
 
 # %% [markdown]
-# The two pictures should be hard to tell apart: each message makes the ranks a little
-# later. Now the bubble for more and more micro-batches:
+# The two pictures should be hard to tell apart, though each message makes the ranks a
+# little later. Now the bubble for more and more micro-batches:
 
 # %%
 from sidebyside import COLOURS, figure

@@ -58,8 +58,8 @@ machines
 # If this names two hosts, programs on them cannot tell them from real ones: only the link
 # joins them. If it says *simulated*, your system forbids such hosts, for the reason
 # given. Then ranks of one machine are told that they sit on two, and sleep for as long as
-# their bytes would take to cross. All counts of bytes below are the same; the figures say
-# which of the two you see.
+# their bytes would take to cross. All counts of bytes below are the same. Durations are
+# called simulated in both cases, for we have set the link's rate.
 
 # %% [markdown] tags=["instructor"]
 # ## torchrun by itself: 9 minutes
@@ -529,7 +529,7 @@ reveal("18a-top-k", ways["top-k"].bytes_per_step, computed=True)
 # %%
 from lessons.props.many_machines import draw_ways
 
-draw_ways(ways, machines.rate, machines.stamp)
+draw_ways(ways, machines.rate)
 
 # %% [markdown]
 # The dark part of each bar is bytes divided by rate; the rest is computing, packing and

@@ -58,7 +58,6 @@ class TwoMachines:
 
     def __init__(self, rate: float = RATE):
         self.rate, self.why_simulated = rate, why_no_hosts()
-        self.stamp = "simulated" if self.why_simulated else "measured here"
         self.calls = 0
         self._open()
 
