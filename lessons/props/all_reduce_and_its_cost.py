@@ -65,7 +65,7 @@ def draw_link(timed: dict[int, float], link: dict, unseen: tuple[int, float]):
 
 
 def draw_crossover(times: dict[tuple[str, int], float], alpha: float, beta: float):
-    """Measured seconds of each (way, size) over the paced link of four ranks."""
+    """Seconds that each (way, size) took over the paced link of four ranks."""
     sizes = sorted({size for _, size in times})
     fig, ax = figure(height=2.8, stamp="simulated", alt="tree and ring against size")
     for way, colour in zip(
@@ -74,10 +74,10 @@ def draw_crossover(times: dict[tuple[str, int], float], alpha: float, beta: floa
         line = [1e3 * predicted_seconds(way, 4, size, alpha, beta) for size in sizes]
         kilobytes = [size / 1000 for size in sizes]
         ax.plot(kilobytes, line, color=colour)
-        measured = [1e3 * times[way, size] for size in sizes]
-        ax.plot(kilobytes, measured, "o", color=colour)
+        ran = [1e3 * times[way, size] for size in sizes]
+        ax.plot(kilobytes, ran, "o", color=colour)
         ax.text(1.03 * kilobytes[-1], line[-1], way, color=colour, va="center")
-    ax.set_xlabel("size in KB (lines: predicted, points: measured)")
+    ax.set_xlabel("size in KB (lines: predicted, points: run)")
     ax.set_ylabel("time of an all-reduce (ms)")
     return fig
 

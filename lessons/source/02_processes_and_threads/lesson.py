@@ -330,9 +330,9 @@ print(f"pid {signature.value} has left {list(shared)}")
 # %% [markdown]
 # A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
 # a *name*: any process of yours on this machine can open it by its name, even one that
-# was started long before. But a process that is unrelated to the creator also removes the
-# block when it exits, unless it opens it with `track=False`, which Python 3.13
-# introduced.
+# was started long before. But on Linux and macOS a process that is unrelated to the
+# creator also removes the block when it exits, unless it opens it with `track=False`,
+# which Python 3.13 introduced.
 
 # %%
 from multiprocessing.shared_memory import SharedMemory

@@ -566,22 +566,22 @@ guess("16a-across", None, "And of eight ranks across machines?", "×")
 # %%
 from parallel_by_hand.tensor_parallel.pair_costs import pair_seconds, step_of_pair
 
-work, size, measured = 0.9, 40_000, {}
+work, size, took = 0.9, 40_000, {}
 links = {"in a machine": (0.002, 1125e-9), "across machines": (0.01, 11250e-9)}
 for name, pace in links.items():
     for ranks in (2, 8):
         args = work, size, *pace
-        measured[ranks, name] = max(run_ranks(step_of_pair, *args, world_size=ranks))
+        took[ranks, name] = max(run_ranks(step_of_pair, *args, world_size=ranks))
         predicted = 1000 * pair_seconds(ranks, *args)
         print(f"{ranks} ranks {name}: predicted {predicted:.0f} ms", end=", ")
-        print(f"measured {1000 * measured[ranks, name]:.0f} ms")
+        print(f"took {1000 * took[ranks, name]:.0f} ms")
 for id, place in ("16a-eight", "in a machine"), ("16a-across", "across machines"):
     print(f"8 ranks {place}", end=": ")
-    reveal(id, work / measured[8, place], simulated=True)
+    reveal(id, work / took[8, place], simulated=True)
 
 # %% [markdown]
-# By the formula, the speedup of eight ranks in a machine is 2.8. The measured step
-# takes longer, because a rank wakes up for each of 28 messages. Across machines two
+# By the formula, the speedup of eight ranks in a machine is 2.8. The ranks took longer,
+# because each of them wakes up for 28 messages. Across machines two
 # ranks are slower than one, and eight are slower still. **With more ranks each has less
 # work, and the all-reduces don't shrink.** Here are two ranks across machines. In the
 # upper half of a lane a rank computes or waits for a sum; the lower half shows the two
