@@ -330,13 +330,13 @@ experiments = {
     "one by one": one_by_one,
     "two threads": two_threads,
     "two processes": two_processes,
-    "two sleeping threads": two_sleepers,
+    "two sleeping threads, simulated": two_sleepers,
 }
 for name, timeline in experiments.items():
     spans = timeline.spans
     wall = max(s.end for s in spans) - min(s.start for s in spans)
     cpu = sum(s.cpu for s in spans)
-    print(f"{name:<20} took {wall:.3f} s, used {cpu:.3f} s of CPU time")
+    print(f"{name:<31} took {wall:.3f} s, used {cpu:.3f} s of CPU time")
 draw_timelines(experiments, cpu=True)
 
 # %% [markdown]

@@ -322,21 +322,6 @@ def experts_called_for_each_rank(tokens, chosen, expert):
 
 @wrong(
     "10a-experts",
-    advice="on the way out and on the way back|which rows go",
-    note="Right for the first case only, where all send each other two rows.",
-)
-def experts_that_expect_what_they_send(tokens, chosen, expert):
-    order = torch.argsort(chosen)
-    counts = torch.bincount(chosen, minlength=dist.get_world_size()).tolist()
-    visitors = torch.empty_like(tokens)
-    dist.all_to_all_single(visitors, tokens[order], counts, counts)
-    answers = torch.empty_like(tokens)
-    answers[order] = _come_back(tokens, expert(visitors), counts, counts)
-    return answers
-
-
-@wrong(
-    "10a-experts",
     advice="was called 0 times|on the way out",
     note="bincount without minlength forgets the ranks that nobody has chosen.",
 )

@@ -101,8 +101,7 @@ timeline.plot(stamp="simulated", height=2.6)
 # In the first half, three steps called `reduce`, chunks collect sums: chunk 0 starts on
 # rank 0, moves one rank to the right at each step, and ends, complete, on rank 3. The
 # second half, `gather`, begins with the chunks just finished.
-
-# %% [markdown]
+#
 # You know both from 10a: **a ring all-reduce is a reduce-scatter and then an
 # all-gather.** At every step all links are in use. Each chunk is added up once, and
 # then copied, so every rank gets the same bits.

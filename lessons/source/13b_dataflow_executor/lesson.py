@@ -439,8 +439,7 @@ for name, shares in ("one shared queue", shared), ("random placements", own):
 # $(2 - 1/p) \cdot \max(W/p, L)$.** With placements it can be: an idle device may have
 # nothing to do while another has a full queue, and the proof breaks. What is left is
 # $T \leq W$, since something always runs: up to $p$ times $W/p$.
-
-# %% [markdown]
+#
 # Is the reason only that one device got most of the work?
 
 # %% [markdown] tags=["instructor"]

@@ -690,8 +690,7 @@ for width in (16, 128):
 # one device alone wins when $(L-1)kc < \alpha$: with two layers, when a chunk computes
 # for less time than its message takes. Narrow layers, small batches and short chunks
 # bring that about.
-
-# %% [markdown]
+#
 # Chunks of one step lose for a second reason: each call of the layer has a fixed cost,
 # forward and backward.
 

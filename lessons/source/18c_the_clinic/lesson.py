@@ -148,8 +148,8 @@ for name in "ben", "dan":
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# ada: delete the `if` of line 9, so that lines 10 and 11 run on every rank. ben: make a
-# tensor of `gradient.norm() > LIMIT`, as a float, all-reduce it with
+# ada: the new line 9 does what lines 10 and 11 did, without an `if`; delete these two.
+# ben: make a tensor of `gradient.norm() > LIMIT`, as a float, all-reduce it with
 # `op=dist.ReduceOp.MAX`, and use the result in the `if`. dan: all-reduce
 # `torch.stack([errors.sum(), torch.tensor(float(len(errors)))])`, sum and count in one.
 # </details>
