@@ -559,15 +559,17 @@ check("11a-stop", train_until)
 # ## Buffers
 #
 # A **buffer** is part of a model's state that has no gradient, such as the running mean
-# of batch norm. It moves a tenth of the way to each batch's mean. To see which rank
-# decides, rank r feeds it the number 10ʳ, twice.
+# of batch norm. In training it moves a tenth of the way to each batch's mean. To see
+# which rank decides, rank r feeds it the number 10ʳ: twice in training, then once in
+# evaluation.
 
 
 # %%
 def running_means() -> list[float]:
     replica = DistributedDataParallel(nn.BatchNorm1d(1).to(device()))
     seen = []
-    for _ in range(2):
+    for training in True, True, False:
+        replica.train(training)
         replica(torch.full((4, 1), 10.0 ** dist.get_rank(), device=device()))
         seen.append(round(replica.module.running_mean.item(), 4))
     return seen
@@ -576,9 +578,10 @@ def running_means() -> list[float]:
 run_ranks(running_means)
 
 # %% [markdown]
-# After one step: 0.1 of 1 on rank 0, and 0.1 of 10 on rank 1. Then **a forward in
-# training begins with rank 0's buffers, sent to all**: rank 1 forgets its 1.0 and goes
-# on from 0.1. What rank 1 has seen never gets into the running mean that rank 0 saves.
+# After one step: 0.1 of 1 on rank 0, and 0.1 of 10 on rank 1. Then **by default each
+# forward begins with rank 0's buffers, sent to all**: rank 1 forgets its 1.0 and goes on
+# from 0.1. What rank 1 has seen never gets into the running mean that rank 0 saves. An
+# evaluation begins so, too: a rank that evaluates alone calls `replica.module`.
 
 # %% [markdown]
 # ## Batch norm

@@ -312,8 +312,7 @@ print("eigenvalues", torch.linalg.eigvalsh(ring_mixing_matrix(4, 1 / 3)))
 # multiplies each by its eigenvalue. The slowest to vanish has the largest absolute
 # value below that 1: the **second-largest eigenvalue modulus** of $W$. For four ranks
 # that is 1/3.
-
-# %% [markdown]
+#
 # We measure the distance of all values to their mean, and draw it beside a line that
 # falls by the predicted factor in each round.
 

@@ -129,9 +129,9 @@ except NotImplementedError as error:
 print(torch.ones(3).nonzero().device)
 
 # %% [markdown]
-# torch raises an error, and moves nothing by itself. **What has no kernel on a device
-# has to be done on the CPU**, and you move its data. Reading files stays on the CPU for
-# the same reason.
+# torch raises an error, and by default moves nothing by itself. **What has no kernel on
+# a device has to be done on the CPU**, and you move its data. Reading files stays on the
+# CPU for the same reason.
 
 # %% [markdown] tags=["instructor"]
 # ## Away and back: 7 minutes

@@ -338,8 +338,7 @@ fig
 # %% [markdown]
 # The points lie on the line or a little above it. A rule of thumb follows from the
 # formula: with $m \geq 4p$, less than a fifth is wasted.
-
-# %% [markdown]
+#
 # Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
 # sample, and long before that its matrices are too small to keep a device busy.
 

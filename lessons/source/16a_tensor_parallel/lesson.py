@@ -163,8 +163,7 @@ draw_pair(x, A, B)
 # Each rank needs only the hidden numbers that it has computed itself. **Columns, then
 # rows: forward, the pair needs one all-reduce, at its end.** Any function that acts on
 # each number by itself may stand between the layers.
-
-# %% [markdown]
+#
 # The other order costs more. After rows a rank has only a summand, and the ReLU of a
 # sum is not the sum of the ReLUs:
 
