@@ -599,7 +599,7 @@ check("01-worth", worth_paying)
 # %% [markdown] tags=["instructor"]
 # ## Gustafson: 9 minutes
 #
-# Ask who has got a faster computer in the last years, and who now waits less. Most
+# Ask who has bought a faster computer in recent years, and who waits less now. Most
 # train larger models and wait as long as ever: this is weak scaling.
 #
 # The two shares are the stumbling block. Draw two bars of length 1: in one, s is a part

@@ -52,7 +52,7 @@ def train_text_states(
 
 
 def whole_text_model(state: TextState, size: ModelSize = TEXT_MODEL):
-    """The model of a state, on the CPU of whoever asks."""
+    """The model of a state, on the CPU of the rank that asks."""
     model = make_language_model(size)
     load_whole_model(model, state)
     return model

@@ -31,7 +31,7 @@ SECONDS = 2  # that a rank has before somebody looks
 
 
 def _begin_together() -> None:
-    """Whoever has imported sooner waits. By the store: the recorder sees nothing."""
+    """All wait until the last has imported. By the store: the recorder sees nothing."""
     store = dist.distributed_c10d._get_default_store()
     if store.add("ranks that are here", 1) == dist.get_world_size():
         store.set("all are here", "yes")

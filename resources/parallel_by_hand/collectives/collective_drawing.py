@@ -18,7 +18,7 @@ def draw_collectives(runs: Mapping[str, CollectiveRun]):
     """A figure: for each operation a square before and one after, two in a row.
 
     A row of squares is a rank, a column a piece. The colour is the rank that a number
-    comes from; black is a sum. On the right stands what the call has written; a
+    comes from; black is a sum. The right half is what the call has written; a
     question mark is a value that is not defined.
     """
     rows = -(-len(runs) // 2)

@@ -1,8 +1,8 @@
 """The eight collectives, from point-to-point messages only.
 
-Each has the name and the arguments of torch's own, so that whoever calls one can call
-the other: `torch.distributed` and this module are interchangeable. N is the number of
-ranks: of all, or of the process group `group`, in which they are counted from 0.
+Each has the name and the arguments of torch's own, so `torch.distributed` and this
+module are interchangeable. N is the number of ranks: of all, or of the process group
+`group`, in which they are counted from 0.
 """
 
 # Only the root has `pieces`: elsewhere they are None, as in torch.

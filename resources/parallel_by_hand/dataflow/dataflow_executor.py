@@ -10,7 +10,7 @@ from parallel_by_hand.dataflow.operations import (
 
 
 def execute_dataflow(graph: list[Operation], machine) -> None:
-    """Run every operation once, on its device, as early as can be.
+    """Run every operation once, on its device, as early as possible.
 
     It knows nothing of clocks, threads or tensors: `machine` has `.devices`, a list;
     `.launch(device, operation)`, which returns at once; and `.wait()`, which returns

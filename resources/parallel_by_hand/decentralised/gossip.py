@@ -104,6 +104,6 @@ def distances(of_ranks: list[list[float]]) -> Tensor:
 
 
 def last_factor(far: Tensor) -> float:
-    """What the last round multiplied the distance by that is more than rounding."""
+    """By what the last round whose distance is more than rounding multiplied it."""
     last = int((far > 1e-9).sum()) - 1
     return (far[last] / far[last - 1]).item()

@@ -26,8 +26,8 @@ def gossip_models(model: nn.Module, weights: dict[int, float]) -> None:
 def train_by_gossip(weights: Tensor, steps: int = 128) -> LocalRun:
     """Runs in each rank: after each step a round with the weights of the matrix.
 
-    Decentralised SGD (Lian et al., 2017). At the end nobody calls everybody together:
-    the models are close, and not equal.
+    Decentralised SGD (Lian et al., 2017). No meeting ends the training: the models
+    are close, and not equal.
     """
     model, row = digits_network(), gossip_weights_of_rank(weights)
     batches = local_batches(dist.get_rank(), dist.get_world_size(), steps)

@@ -20,7 +20,7 @@ Schedule = list[list[str]]
 class IllegalSchedule(ValueError):
     """No pipeline can run this schedule; the message says why.
 
-    `rank` is the one whose list is wrong; None where it is none's alone.
+    `rank` is the one whose list is wrong; None where the fault is not in one list.
     """
 
     def __init__(self, message: str, rank: int | None = None):

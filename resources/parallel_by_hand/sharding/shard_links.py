@@ -26,7 +26,7 @@ def _shards_of(flat: Tensor, group=None) -> list[Tensor]:
 
 
 class DirectLink:
-    """The library's collectives. They begin at once; whoever needs them waits."""
+    """The library's collectives. They begin at once; ranks wait where they need one."""
 
     def __init__(self, group=None):
         self.group = group
