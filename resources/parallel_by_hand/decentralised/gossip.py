@@ -104,6 +104,6 @@ def distances(of_ranks: list[list[float]]) -> Tensor:
 
 
 def last_factor(far: Tensor) -> float:
-    """By what the last round whose distance is more than rounding multiplied it."""
+    """The factor of the last round that left a distance above rounding."""
     last = int((far > 1e-9).sum()) - 1
     return (far[last] / far[last - 1]).item()
