@@ -63,8 +63,10 @@ for operation in operations:
 
 # %%
 from parallel_by_hand.devices.roofline import copy_vector, least_seconds
+from sidebyside import device
 
-copy, product = copy_vector(), multiply_matrix(512, 512)
+size = 512 if device().type == "cpu" else 4096
+copy, product = copy_vector(), multiply_matrix(size, size)
 seconds = least_seconds([copy, product, *operations])
 bandwidth, peak = copy.bytes / seconds[copy], product.flops / seconds[product]
 print(f"moving a byte: {1e9 / bandwidth:.3f} ns")

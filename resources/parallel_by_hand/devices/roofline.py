@@ -14,7 +14,11 @@ import torch
 from sidebyside import COLOURS, device, figure
 
 ROUNDS = 20
-NUMBERS = 8_000_000  # in a vector of 32 MB, more than fits into a core's cache
+
+
+def vector_length() -> int:
+    """So many float32 numbers that no cache holds them, and a GPU has work to do."""
+    return 8_000_000 if device().type == "cpu" else 2**28
 
 
 class RooflineOperation(NamedTuple):
@@ -55,14 +59,16 @@ def least_seconds(
     return seconds
 
 
-def copy_vector(numbers: int = NUMBERS) -> RooflineOperation:
+def copy_vector(numbers: int | None = None) -> RooflineOperation:
     """No arithmetic: it measures the bandwidth of the memory."""
+    numbers = numbers or vector_length()
     source = torch.rand(numbers, device=device())
     target = torch.empty_like(source)
     return RooflineOperation("copy", 0, 8 * numbers, lambda: target.copy_(source))
 
 
-def add_vectors(numbers: int = NUMBERS) -> RooflineOperation:
+def add_vectors() -> RooflineOperation:
+    numbers = vector_length()
     a, b = torch.rand(2, numbers, device=device())
     c = torch.empty_like(a)
     return RooflineOperation(
