@@ -8,12 +8,10 @@
 # %% [markdown]
 # # 8. SGD and where its parallelism is
 #
-# In lesson 7 the tasks were independent: any worker could take any task. In training,
-# each step starts from the weights that the previous step left. A second worker cannot
-# begin with step 2 while the first one is busy with step 1.
-#
-# What can be shared is *one step*. This lesson shows how a step is cut into parts, why
-# nothing is lost, and how many parts are worth having.
+# In lesson 7 any worker could take any task. In training, each step starts from the
+# weights that the previous step left: a second worker cannot begin with step 2 while
+# the first one is busy with step 1. What can be shared is *one step*. How is it cut
+# into parts, is anything lost, and how many parts are worth having?
 #
 # *You will be able to* combine gradients of shares of any size, train with batches that
 # do not fit into memory, and measure how large a batch, and so how many workers, your
@@ -68,11 +66,9 @@ for update in range(201):
 # loss grows with it. `step` moves every parameter against its gradient; the **learning
 # rate**, here 0.5, sets how far.
 #
-# **Each update needs the weights of the update before.** Without changing the method,
-# no worker can compute the hundredth gradient before the ninety-ninth update is done.
-# But look inside one update: the loss is a mean over 1,415 images, and here no image
-# needs any other. Lesson 9 comes to the exceptions, layers that look at the whole
-# batch.
+# **Each update needs the weights of the update before.** But look inside one update:
+# the loss is a mean over 1,415 images, and here no image needs any other. Lesson 9
+# comes to layers that look at the whole batch.
 
 # %% [markdown]
 # ## How many images for one update?
@@ -95,10 +91,10 @@ for batch, points in runs.items():
     print(f"batch {batch:4}  updates {points[-1][0]:4}  loss {points[-1][2]:.1f}")
 
 # %% [markdown]
-# The same images, and three losses: small batches make more updates. Batches of 16 stay
-# behind single images because they have taken a sixteenth of the steps at the same
+# Each run has seen the same images, but small batches make more updates. Batches of 16
+# stay behind single images because they have taken a sixteenth of the steps at the same
 # learning rate; with ten times the rate they reach 0.3, too. Here are the three runs on
-# two axes. Computing the loss of all images is not timed.
+# two axes; computing the loss of all images is not timed.
 
 # %%
 from sidebyside import COLOURS, figure
@@ -144,8 +140,8 @@ print([kept_for_backward(digits_network(), images[:b], labels[:b]) for b in (1, 
 guess("08-bytes", None, "How many bytes are kept for a batch of 1,000?", "bytes")
 
 # %% [markdown]
-# The list holds the bytes for a batch of one and of two images; the difference is what
-# one more image costs. Write your guess in place of `None`, then run the next cell.
+# The list holds the bytes for a batch of one and of two images. Write your guess in
+# place of `None`, then run the next cell.
 
 # %%
 from parallel_by_hand.sgd.batch_size import samples_per_second
@@ -231,9 +227,6 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # `gradients[i]` is the gradient of their *mean* loss: a list of tensors, one for each
 # parameter. Return the gradient of the mean loss of all images, in the same form; leave
 # what you are given as it is.
-#
-# Stuck? `hint("08-shards")` gives one hint per call, `solution("08-shards")` the code
-# and why it works.
 #
 # By hand first: one parameter; 3 images with the gradient 2, and 1 image with the
 # gradient 10. What is the gradient of the four?
@@ -321,8 +314,8 @@ print(all(torch.equal(a, b) for a, b in zip(side_by_side, in_turn, strict=True))
 draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 
 # %% [markdown]
-# The same four gradients, bit for bit. Side by side they need four devices; in turn,
-# four times the time and the memory of 16 images.
+# The same four gradients, bit for bit. Side by side they need four devices. In turn
+# they need four times the time, and one device with memory for 16 images.
 #
 # The second way is **gradient accumulation**, and each part is a **micro-batch**. In
 # torch, `backward` *adds* to `.grad`. That is why the loop calls `zero_grad`.
@@ -408,18 +401,16 @@ check("08-accumulate", accumulate)
 # %% [markdown]
 # ## How noisy is a small batch?
 #
-# How large a batch is worth having? Every batch size estimates the same gradient.
+# How large a batch is worth having? Every batch estimates the gradient of all images.
 # `gradient_spread` draws 200 batches, in which an image may come twice, and says how
-# far their gradients typically are from that of all images.
+# far their gradients typically are from it. Remember how the error of pi in lesson 5
+# shrank with more points.
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import gradient_spread
 
 print(f"batch 1: {gradient_spread(digits_network(), 1):.1f}")
 guess("08-spread", None, "And the spread of batches of 64?", "")
-
-# %% [markdown]
-# In lesson 5, how did the error of pi shrink with more points?
 
 # %%
 import numpy as np
@@ -463,10 +454,10 @@ fig
 # $$|g_B|^2 = |G|^2 + \frac{\operatorname{tr}(\Sigma)}{B}, \qquad
 # B_\text{noise} = \frac{\operatorname{tr}(\Sigma)}{|G|^2}.$$
 #
-# This is the *simple* noise scale of McCandlish et al. 2018. In a large training $G$
-# itself, from all images, costs too much. But $|g_B|^2$ at *two* batch sizes makes two
-# equations for two unknowns, as in the table. And shards give us two sizes for free:
-# the shard and the batch.
+# This is the *simple* noise scale of McCandlish et al. 2018. Computing $G$ from all
+# images costs too much in a large training. But $|g_B|^2$ at *two* batch sizes makes
+# two equations for two unknowns, as in the table, and shards give us two sizes for
+# free: the shard and the batch.
 
 # %% [markdown]
 # ## Exercise 3: measure the noise scale
@@ -548,9 +539,9 @@ check("08-noise-scale", noise_scale)
 # %% [markdown]
 # ## Does it predict anything?
 #
-# First the estimate, from whole trainings with 8 shards of 8 images, until the loss is
-# 0.4, at two learning rates with three starts each. `noise_scale_from_two_sizes` solves
-# the same two equations as you did.
+# First the estimate, from trainings with 8 shards of 8 images, until the loss is 0.4,
+# at two learning rates with three starts each. `noise_scale_from_two_sizes` solves the
+# two equations as you did.
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import (
@@ -572,7 +563,7 @@ print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 # Now the test: how many updates does it take to reach that loss? **For each batch size
 # the learning rate is tuned**: of seven rates from 1/16 to 4, with three random starts
 # each, the fastest counts. With one rate for all sizes, the result would say more about
-# the rate. We look for the *knee*, here the batch that needs twice the fewest updates.
+# the rate. The *knee* is here the batch that needs twice the fewest updates.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.gradient_noise import fewest_updates, fit_knee
@@ -596,22 +587,20 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The black line is McCandlish's form, fitted: $U_\text{min} \cdot (1 +
-# B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At these two rates, knee
-# and noise scale agree within a factor of five.** The knee was found by training more
-# than a hundred networks, the noise scale from the gradients of a few.
+# The black line is McCandlish's form, fitted: $U \cdot (1 + B_\text{knee}/B)$, with $U$
+# the fewest updates. **At these two rates, knee and noise scale agree within a factor
+# of five.** The knee took more than a hundred trainings, the noise scale six.
 #
-# So how many workers are worth having? Let each compute efficiently with $b$ images, on
-# a replica of the model. Then $R = B_\text{noise}/b$ replicas have the noise scale as
-# their batch. With U the fewest updates:
+# So how many workers are worth having? Let each compute efficiently with $b$ images.
+# Then $R = B_\text{noise}/b$ workers have the noise scale as their batch:
 #
-# | replicas | R / 2 | R | 2 R | 4 R | any number |
+# | workers | R / 2 | R | 2 R | 4 R | any number |
 # |---|---|---|---|---|---|
 # | updates | 3 U | 2 U | 1.5 U | 1.25 U | more than U |
 #
-# From R on, twice the replicas save a quarter, then a sixth. Our problem is easy: with
-# 8 images each, two to seven replicas. Harder ones have used batches of tens of
-# thousands of images.
+# From R on, twice the workers save a quarter, then a sixth. Our problem is easy: with 8
+# images each, R is two to seven. Harder ones have used batches of tens of thousands of
+# images.
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
@@ -624,14 +613,14 @@ fig
 # ## The learning rate of a large batch
 #
 # From batch 1 to 4 the best rate above grew fourfold, after that by less than the
-# batch. **Linear scaling** is the rule of Goyal et al. 2017, $k$ times the batch, $k$
-# times the rate: below the noise scale, one large step replaces $k$ small ones. Early
+# batch. **Linear scaling** is the rule of Goyal et al. 2017: $k$ times the batch, $k$
+# times the rate. Below the noise scale, one large step replaces $k$ small ones. Early
 # in training, so large a step may be unstable. **Warm-up** begins with the small rate
 # and raises it over the first epochs.
 #
 # We train with batch 8, then 128, which is above our noise scale: ten epochs each, from
-# twelve random starts. The table shows means with their 95 % intervals, the figure a
-# dot for each run.
+# twelve random starts. The table shows means with 95 % intervals, the figure a dot for
+# each run.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.large_batch import (
@@ -670,17 +659,16 @@ fig
 #
 # Goyal et al. trained ResNet-50 on ImageNet with batches of 8,192: 24.84 % wrong
 # without warm-up, 23.74 % with it, 23.60 % with a small batch. At base rate 0.15 our
-# toy has that order: without warm-up some runs fail, the dots far to the right, and
-# their mean says little. At base rate 0.1 warm-up brings nothing: the scaled rate is
-# stable from the start.
+# toy has that order: without warm-up some runs fail, the dots far to the right. At base
+# rate 0.1 warm-up brings nothing: the scaled rate is stable from the start.
 
 # %% [markdown]
 # ## What a script forgot
 #
 # A training with the small batch makes `updates` updates, counted from 0. Its rate is
-# `base`, and from update `drop` on a tenth of that. A script is to do this training
-# with `k` times the batch, with linear scaling and a warm-up. This is its list of
-# learning rates, one for each update:
+# `base`, and from update `drop` on a tenth of that. A script is to repeat it with `k`
+# times the batch, linear scaling and a warm-up. It lists its learning rates, one for
+# each update:
 
 
 # %%
@@ -701,8 +689,8 @@ print("k = 1:", rates_of_the_script(0.5, 1, updates=8, warm_up=4, drop=6))
 print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 
 # %% [markdown]
-# With `k` = 1, as it was tested, the list is right. With `k` = 2 it starts at the base
-# rate, reaches twice that, and drops. What did the script forget?
+# With `k` = 1, as it was tested, the list is right. What did the script forget for `k`
+# = 2?
 
 # %% [markdown]
 # ## Exercise 4: repair it (optional)
@@ -791,8 +779,8 @@ check("08-scaling", scaled_rates)
 # Sharing every step costs a message for every step. *ParallelSGD*, by Zinkevich et al.
 # 2010, sends one: each worker trains alone on its own share of the images, and in the
 # end the *models* are averaged. We try four workers and 200 steps on three problems.
-# The first is without a hidden layer: its loss is *convex*, with no local minimum but
-# the lowest.
+# The first has no hidden layer: its loss is *convex*, with no local minimum but the
+# lowest.
 
 # %%
 from parallel_by_hand.sgd import parallel_sgd
@@ -830,10 +818,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # %% [markdown]
 # `other` is the same network with its hidden units numbered in another order. It gives
 # the same answers, yet the average is far worse: it mixes units that do different jobs.
-# Networks that start apart have no order in common.
-#
-# So we share gradients, at every step. What lies between one message and 200 is for
-# lesson 12b.
+# Networks that start apart have no order in common. So we share gradients, at every
+# step. Lesson 12b tries what lies between one message and 200.
 
 # %% [markdown]
 # ## In torch and elsewhere
@@ -846,8 +832,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # ## The scorecard
 #
-# Five questions for every way to train side by side. A model has P bytes of parameters,
-# and as many of gradients.
+# Five questions for every way to train side by side; P is the bytes of a model's
+# parameters, and of its gradients.
 #
 # | | accumulation, 1 worker | gradients each step, N workers | models averaged once |
 # |---|---|---|---|
@@ -857,28 +843,22 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # | idle | never | until the slowest is done | at the end |
 # | if one worker dies | all stops | all stops | its share is missing |
 #
-# ¹ Without batch norm or dropout, and with a loss that is a mean over samples. A
-# contrastive loss compares the samples of a batch, and texts of unequal length have
-# unequal numbers of tokens: there the mean over shards is another gradient.
+# ¹ Without batch norm or dropout, and with a loss that is a mean over samples. It is not
+# for a contrastive loss, which compares the samples of a batch, nor for a mean over
+# tokens where texts differ in length.
 
 # %% [markdown]
 # ## What we saw
 #
-# * Updates form a chain; the images of one update can be shared.
-# * Unequal shards need weights.
+# * The images of one update can be shared; unequal shards need weights.
 # * The noise scale says about up to which batch, and so up to how many workers, it pays
 #   to grow.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
 #   Warm-up and decay count images, not updates.
-# * Averaging models once does well on a convex problem, and fails for networks that
-#   start apart.
 
 # %% [markdown]
-# In a terminal: `python demos/sgd/batch_size.py`, `python
-# demos/sgd/gradient_shards.py`, `python demos/sgd/gradient_noise.py`, `python
-# demos/sgd/large_batch.py` and `python demos/sgd/parallel_sgd.py`.
-#
 # ## Next
 #
 # Each of four workers needs the model, and after each step all models must be equal
 # again. Lesson 9 builds that by hand, in threads and in processes.
+
