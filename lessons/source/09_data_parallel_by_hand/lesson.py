@@ -19,7 +19,7 @@
 # through each device, and find the mistake in a training that does not complain.
 #
 # *Before this:* lesson 8. *Time:* {reading} minutes to read, 40 for two exercises. *Needs:*
-# two CPU cores, no GPU. With two GPUs the same cells use them.
+# two CPU cores, no GPU. With two GPUs the same cells use them; this is untested.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven phases and a copy that copies nothing: 20 minutes
@@ -650,12 +650,14 @@ run_demo("data_parallel/own_data_parallel.py")
 #
 # | N replicas, P bytes of parameters | threads, device 0 | processes, all-reduce |
 # |---|---|---|
-# | equal to one process | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
+# | equal to one process ¹ | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
 # | bytes sent per step | device 0: (N − 1) P of weights, also images and slopes; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
 # | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, P for the message, its own optimiser; here also the whole batch |
 # | activations | each: of its part | each: of its part |
 # | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
 # | if one dies | a thread's error is raised by the step; if the process dies, all replicas are gone | the others get an error or wait; the training stops |
+#
+# ¹ Without batch norm or dropout, and with a loss that is a mean over samples.
 
 # %% [markdown]
 # ## What we saw
