@@ -107,7 +107,7 @@ fig
 # %% [markdown]
 # Against *updates*, batches of 16 are ahead of single images: their steps are better.
 # Against *seconds* they are ahead by nearly as much, since an update takes hardly
-# longer. And a large batch can be shared out.
+# longer.
 
 # %% [markdown] tags=["instructor"]
 # ## What a batch costs: 4 minutes
@@ -121,8 +121,7 @@ fig
 # ## What a batch costs
 #
 # For `backward`, autograd keeps what it will need again: inputs, outputs of layers,
-# some weights. It lets us watch, here for a batch of one and of two images. Write your
-# guess in place of `None`, then run the next cell.
+# some weights. The list below is for a batch of one and of two images.
 
 # %%
 from parallel_by_hand.sgd.batch_size import kept_for_backward
@@ -156,8 +155,8 @@ fig
 # **What autograd keeps is a straight line: 368 bytes for each image and 644 once**,
 # nearly all of these for the weights of the second layer. Throughput rises with the
 # batch, since every update has a cost of its own, until the images are most of the
-# work: early for 256 hidden units, late or not at all for 16. From there on, only more
-# devices bring more speed.
+# work: early for 256 hidden units, late or not at all for 16. From there on, a larger
+# batch brings one device no more speed.
 
 # %% [markdown] tags=["instructor"]
 # ## Shards: 6 minutes
@@ -309,7 +308,7 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 #
 # Write `accumulate(model, images, labels, limit)`. The device has memory for `limit`
 # images, and for what autograd keeps of them: let the images go through `model` in
-# several passes, each image once. Their number is a multiple of `limit`.
+# several passes, each image once. The number of images is a multiple of `limit`.
 #
 # Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images.
 # Return that mean.
@@ -386,8 +385,7 @@ check("08-accumulate", accumulate)
 #
 # How large a batch is worth having? Every batch estimates the gradient of all images.
 # `gradient_spread` draws 200 batches, in which an image may come twice, and says how
-# far their gradients typically are from it. Remember how in lesson 5 the error of pi
-# shrank with more points.
+# far their gradients typically are from it. In lesson 5, how did the error of pi shrink?
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import gradient_spread
@@ -419,7 +417,7 @@ fig
 # How large is the noise? Take one parameter and two images whose gradients are 4 and
 # −2. Then $G$ is 1, and a single image is off by 3, up or down.
 #
-# | batch | its gradients, equally often | mean of their squares |
+# | batch | possible gradients, equally often | mean of their squares |
 # |---|---|---|
 # | 1 image | 4, −2 | (16 + 4) / 2 = 10 = 1 + 9 |
 # | 2 images | 4, 1, 1, −2 | (16 + 1 + 1 + 4) / 4 = 5.5 = 1 + 9/2 |
@@ -755,7 +753,7 @@ check("08-scaling", scaled_rates)
 # *ParallelSGD*, by Zinkevich et al. 2010, sends one message in all: each worker trains
 # alone on its own share of the images, and in the end the *models* are averaged. We try
 # four workers and 200 steps on three problems. The first has no hidden layer; its loss
-# is *convex*: a local minimum is the lowest.
+# is *convex*: every local minimum is the lowest.
 
 # %%
 from parallel_by_hand.sgd import parallel_sgd
@@ -800,8 +798,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 #
 # | here | PyTorch | elsewhere |
 # |---|---|---|
-# | accumulation | `backward` adds to `.grad` | Transformers: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; `optax.MultiSteps` |
-# | warm-up | `torch.optim.lr_scheduler.LinearLR` | `optax.linear_schedule` |
+# | accumulation | `backward` adds to `.grad` | Transformers: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; JAX: `optax.MultiSteps` |
+# | warm-up | `torch.optim.lr_scheduler.LinearLR` | JAX: `optax.linear_schedule` |
 #
 # ## The scorecard
 #
@@ -821,7 +819,8 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # %% [markdown]
 # ## What we saw
 #
-# * The noise scale says about up to how many workers it pays to grow.
+# * The images of one update can be shared; unequal shards need weights.
+# * The noise scale tells roughly how many workers are worth having.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
 #   Warm-up and decay count images.
 #

@@ -326,7 +326,7 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 #
 # **Device 0 holds the whole batch and all outputs; each other device only its own
 # part.** Device 0 alone holds the optimiser's numbers, such as momentum. So its memory
-# is full first.
+# fills up first.
 
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 15 minutes
@@ -515,10 +515,10 @@ for ranks in 1, 2:
 # ## The bug museum, first room
 #
 # Seven small programs, A to G, finish without an error, and each has one planted
-# mistake. All but A run in every rank, and the ranks divide each batch among them; in A
-# the replicas do. `yield` shows the model to a meter, at the start and after each step.
-# The meter compares two ranks with one process, and its readings stand below the
-# program.
+# mistake. A has its replicas in one process; the others run in every rank, and the
+# ranks divide each batch among them. `yield` shows the model to a meter, at the start
+# and after each step. The meter compares two ranks with one process, and its readings
+# stand below the program.
 
 # %% [markdown]
 # Start with the readings: *are the replicas equal? From when on? How long is the first
@@ -630,8 +630,8 @@ check("09-museum", repairs)
 # ```
 #
 # All ranks are here, so `--local-addr` saves torchrun a look-up of this machine's name,
-# which may have no address. Its port is open on all network interfaces: 11a says how to
-# restrict that.
+# which may have no address. torchrun's port is open on all network interfaces: 11a says
+# how to restrict that.
 
 # %%
 from demos.data_parallel.own_data_parallel import train
@@ -641,7 +641,7 @@ show(train)
 run_demo("data_parallel/own_data_parallel.py")
 
 # %% [markdown]
-# Started like that it is a group of one rank; two ranks print the same loss.
+# Without `torchrun`, as here, it is a group of one rank; two ranks print the same loss.
 # `data_parallel/data_parallel_threads.py`, `data_parallel/data_parallel_processes.py`
 # and `data_parallel/bug_museum.py` show the rest of this lesson in a terminal.
 

@@ -80,7 +80,7 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 
 # %% [markdown]
 # **In step, a parameter server trains as one process does**, with the mean of the
-# workers' gradients. But all of them pass through one process.
+# workers' gradients. But all gradients pass through one process.
 
 # %% [markdown] tags=["instructor"]
 # ## In step or at once: 9 minutes
@@ -95,9 +95,9 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 # %% [markdown]
 # ## At once
 #
-# Now one worker is slow: two workers nap 20 ms for each gradient, the third 80 ms. In
-# step, all wait for the third. The other design takes each gradient *as it comes*, and
-# answers its worker at once. This is the **asynchronous** design:
+# Now one worker is slow: two workers nap 20 ms for each gradient, the third 80 ms. The
+# **asynchronous** design takes each gradient *as it comes*, and answers its worker at
+# once:
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
@@ -295,9 +295,9 @@ draw_both_clocks(curves, updates=24)
 # %% [markdown]
 # ## How stale is too stale?
 #
-# The loss was still fine with a staleness of 2 and 8. When does it go wrong? Take the
-# simplest loss there is, $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$
-# is called the **curvature**. Every gradient is $\tau$ updates old:
+# The loss was still fine with a staleness of 2 and 8. Take the simplest loss there is,
+# $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$ is called the
+# **curvature**. Every gradient is $\tau$ updates old:
 #
 # $$x_{t+1} = x_t - \text{step} \cdot \lambda\, x_{t-\tau}.$$
 #
@@ -404,8 +404,8 @@ check("12a-stable", stable_step)
 #
 # By the equation above this is $-\text{step} \cdot \lambda \cos\theta(t - \tau) =
 # \text{step} \cdot \lambda \cos\big(\theta(t - \tau) + \pi\big)$. So the heights are
-# equal, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and the angles: $\theta =
-# \pi/(2\tau + 1)$. Together,
+# equal, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and the angles,
+# $\theta(\tau + \frac12) = \frac{\pi}{2}$. Together,
 #
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
 
@@ -553,10 +553,10 @@ check("12a-backup", backup)
 # %% [markdown]
 # ## The bottleneck
 #
-# Now the parameters are 200 KB, and go over the paced link of 10b: $\alpha$ = 10 ms for
-# each message, and $\beta$ = 40 ns for each byte, 8 ms for a letter. For one update in
-# step the server sends $N$ letters and receives $N$, one at a time: $2N(\alpha + \beta
-# S)$. A ring takes $2(N-1)(\alpha + \beta S/N)$.
+# Now the parameters are $S$ = 200 KB, and go over the paced link of 10b: $\alpha$ = 10
+# ms for each message, and $\beta$ = 40 ns for each byte, 8 ms for a letter. For one
+# update in step the server sends $N$ letters and receives $N$, one at a time:
+# $2N(\alpha + \beta S)$. A ring takes $2(N-1)(\alpha + \beta S/N)$.
 
 # %%
 guess("12a-server", None, "One update through the server, with 8 workers?", "ms")
@@ -588,10 +588,11 @@ draw_server_costs(costs)
 # The server's time grows with the number of workers, because all bytes pass through one
 # link. The ring's grows more slowly: each further rank costs two more $\alpha$, and the
 # bytes are shared. The server's points lie below the line because the first gradient is
-# under way while the last letters go out.
+# under way while the last letters go out, and the ring's above by what real messages
+# cost.
 #
-# So do the same with servers. **$K$ servers hold a share of the parameters each**, and
-# every worker sends each of them its share of the gradient.
+# **$K$ servers hold a share of the parameters each**, and every worker sends each of
+# them its share of the gradient.
 
 # %%
 for servers in (1, 2, 4):
@@ -603,9 +604,9 @@ for servers in (1, 2, 4):
     print(f"predicted {1e3 * predicted:.0f} ms, run {1e3 * seconds:.0f} ms")
 
 # %% [markdown]
-# **With $K$ servers each moves $1/K$ of the bytes**, here of four updates and the
-# last letters. But each still pays $\alpha$ for $2N$ letters: from some $K$
-# on, more servers save little.
+# **With $K$ servers each moves $1/K$ of the bytes**, counted here over four updates and
+# the letters that say stop. But each still pays $\alpha$ for $2N$ letters: from some
+# $K$ on, more servers save little.
 #
 # When is one server too slow? At once, it receives a letter and sends one for each
 # gradient, both at the same time: $\alpha + \beta S$, here 18 ms. Eight workers that
@@ -668,7 +669,8 @@ folder.cleanup()
 # The result is the same because each gradient depends only on the parameters, the
 # version and the worker. Of a worker nothing has to be saved.
 #
-# Now a *worker* is lost, at once: at version 20 rank 3 drops its connections.
+# Now the server works at once, and a *worker* is lost: at version 20 rank 3 drops its
+# connections.
 
 # %%
 lose = server_failures.train_while_worker_is_lost
@@ -689,9 +691,8 @@ for worker, lost in enumerate(of_workers, 1):
 # |---|---|---|
 # | a worker | all stop; start again, perhaps with fewer | its gradients are missing; the others go on, if there is no bound |
 # | the server | all stop; back to the checkpoint | the same |
-# | a rank of a ring | all stop | |
 #
-# One of $K$ servers is as bad as the only one: `pull` needs a letter from each.
+# Losing one of $K$ servers is as bad: `pull` needs a letter from each.
 
 # %% [markdown]
 # ## The library
@@ -706,7 +707,7 @@ for worker, lost in enumerate(of_workers, 1):
 # %% [markdown]
 # ## A script of your own
 #
-# Here is a server at once without our instruments, with torch alone:
+# Here is a server at once, with torch alone:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
@@ -723,7 +724,7 @@ show(own_parameter_server.serve)
 # | N workers, one server, P bytes of parameters | in step | at once |
 # |---|---|---|
 # | equal to one process | to 10⁻⁶, after each update | no: other gradients, in another order |
-# | bytes each rank sends per step | worker P, server N · P | P for each update, both ways |
+# | bytes each rank sends per step | worker P, server N · P | worker P, server P for each update |
 # | memory of each rank | server P and N gradients, optimiser; worker P and its gradient | server P, one gradient and unfinished answers, optimiser; worker the same |
 # | idle share | all wait for the slowest, and for the server | only while letters travel, up to G / (α + βS) + 2 workers |
 # | if one rank dies | see the table above | |
