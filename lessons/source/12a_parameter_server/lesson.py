@@ -130,8 +130,9 @@ draw_timelines(timelines, stamp="simulated", height=4.4)
 
 # %% [markdown]
 # In step, the fast workers wait three quarters of their time. At once no worker waits
-# for another; the grey at the end says that some stop sooner. In 80 ms there are 4 + 4
-# + 1 updates instead of one, each from one gradient instead of the mean of three.
+# for another; the grey at the end says that some stop sooner. In 80 ms the workers
+# bring 4, 4 and 1 gradients: 9 updates instead of one, each from one gradient and not
+# the mean of three.
 
 # %% [markdown]
 # ## How old is a gradient?
