@@ -325,8 +325,8 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # all-reduce.
 #
 # **Device 0 holds the whole batch and all outputs; each other device only its own
-# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So its memory
-# fills up first.
+# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is
+# the first to run out of memory.
 
 # %% [markdown] tags=["instructor"]
 # ## Processes instead of threads: 15 minutes

@@ -131,8 +131,8 @@ draw_timelines(timelines, stamp="simulated", height=4.4)
 # %% [markdown]
 # In step, the fast workers wait three quarters of their time. At once no worker waits
 # for another; the grey at the end says that some stop sooner. In 80 ms the workers
-# bring 4, 4 and 1 gradients: 9 updates instead of one, each from one gradient and not
-# the mean of three.
+# bring 4, 4 and 1 gradients: 9 updates instead of one, each from one gradient instead
+# of three.
 
 # %% [markdown]
 # ## How old is a gradient?
@@ -592,8 +592,8 @@ draw_server_costs(costs)
 # under way while the last letters go out, and the ring's above by what real messages
 # cost.
 #
-# **$K$ servers hold a share of the parameters each**, and every worker sends each of
-# them its share of the gradient.
+# **$K$ servers hold a share of the parameters each**, and get its gradient from every
+# worker.
 
 # %%
 for servers in (1, 2, 4):
