@@ -21,7 +21,6 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
     if path.parent.name != ".ipynb_checkpoints"  # of a page opened in JupyterLab
 )
-DEMOS = sorted(ROOT.glob("demos/*/*.py"))
 
 
 def short(path: Path) -> str:
@@ -64,13 +63,6 @@ def test_the_readme_starts_and_tests_the_course_with_one_line_each():
 def test_the_command_that_the_readme_names_is_installed():
     (command,) = entry_points(group="console_scripts", name="sidebyside")
     assert command.load() is main
-
-
-def test_every_demo_is_mentioned_where_a_reader_finds_it():
-    texts = [README, *(cell.source for lesson in LESSONS for cell in lesson.cells)]
-    names = [path.relative_to(ROOT / "demos").as_posix() for path in DEMOS]
-    unknown = [name for name in names if not any(name in text for text in texts)]
-    assert not unknown
 
 
 def test_every_lesson_has_an_instructor_page():

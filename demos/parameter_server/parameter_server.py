@@ -61,11 +61,11 @@ def main() -> None:
         )  # fmt: skip
     diary = ranks[0]
     print(timeline.text(width=70))
-    print(f"{len(diary)} updates at rank 0 in {diary[-1].seconds:.2f} s")
+    print(f"{len(diary)} updates at server 0 in {diary[-1].seconds:.2f} s")
     if design == "at once":
         for worker, counts in staleness_of_workers(diary).items():
             row = ", ".join(f"{n} × {s}" for s, n in sorted(counts.items()))
-            print(f"staleness of rank {worker}: {row}")
+            print(f"staleness of worker {worker}: {row}")
     if args.servers == 1:
         losses = digits_server_loss(digits_start()), digits_server_loss(diary[-1].share)
         print("loss {:.3f} before, {:.3f} after".format(*losses))

@@ -52,7 +52,7 @@ def draw_server_costs(costs: dict[str, dict[int, tuple[float, float]]]):
         ax.annotate(
             name, place, xytext=(8, -3), textcoords="offset points", color=colour
         )
-    ax.set_xlabel("workers (lines: predicted, points: measured)")
+    ax.set_xlabel("workers (lines: predicted, points: run)")
     ax.set_ylabel("one update (ms)")
     ax.set_xlim(0, 1.35 * max(max(of) for of in costs.values()))
     ax.set_ylim(0, None)

@@ -334,7 +334,7 @@ def repairs_the_length_only(base, k, updates, warm_up, drop):
 
 @wrong(
     "08-scaling",
-    advice="whose updates `drop` counts",
+    advice="whose updates does `drop` count",
     note="The drop is left at the number of updates of the small run.",
 )
 def drops_too_late(base, k, updates, warm_up, drop):

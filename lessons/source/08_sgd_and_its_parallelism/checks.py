@@ -44,6 +44,7 @@ def _expect_batch_gradient(batch_gradient, call, gradients, sizes, wanted) -> No
         think = f"the shapes given: {right}"
         expect(shapes == right, got=f"shapes {shapes}", think=think)
         for part, want, *shards in zip(got, wanted, *gradients, strict=True):
+            part = part.to(want)
             think = "for how many images each shard speaks, and by how much to divide"
             if torch.allclose(part, sum(shards) / len(shards)):
                 think = "the mean of the means, as here: how much does one image weigh?"
@@ -272,11 +273,11 @@ def _advice_on_scaled_rate(value: float, place: int, schedule) -> str:
     if 0 < place < warm_up and math.isclose(value, own_line, rel_tol=1e-6):
         return "whose updates `warm_up` counts, and how many images that is"
     if used >= drop and math.isclose(value, k * base, rel_tol=1e-6):
-        return "whose updates `drop` counts, and how many images that is"
+        return "from which update on the rate falls: whose updates does `drop` count?"
     if used < warm_up:
         if place == 0:
             return "where a warm-up begins: which rate was stable from the start?"
-        return "the straight line: which part of the warm-up's images has been used?"
+        return "the straight line: from where to where, and how much of it is behind?"
     if math.isclose(value, base, rel_tol=1e-6):
         return "linear scaling: k times the batch, and how many times the rate?"
     if used < drop:

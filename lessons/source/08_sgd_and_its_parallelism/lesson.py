@@ -8,16 +8,13 @@
 # %% [markdown]
 # # 8. SGD and where its parallelism is
 #
-# In lesson 7 the tasks were independent: any worker could take any task. In training,
-# each step starts from the weights that the previous step left. A second worker cannot
-# begin with step 2 while the first one is busy with step 1.
-#
-# What can be shared is *one step*. This lesson shows how a step is cut into parts, why
-# nothing is lost, and how many parts are worth having.
+# In lesson 7 any worker could take any task. In training, each step starts from the
+# weights that the previous step left: a second worker cannot begin with step 2 while
+# the first one is busy with step 1. What can be shared is *one step*. How is it cut
+# into parts, is anything lost, and how many parts are worth having?
 #
 # *You will be able to* combine gradients of shares of any size, train with batches that
-# do not fit into memory, and measure how large a batch, and so how many workers, your
-# training can use.
+# do not fit into memory, and measure how many workers your training can use.
 #
 # *Before this:* lesson 7. *Time:* {reading} minutes to read, 55 for three exercises, 10 for a
 # fourth, which is optional. *Needs:* one CPU core, no GPU. With a GPU the same cells use
@@ -35,9 +32,9 @@
 # %% [markdown]
 # ## The loop
 #
-# The images are 1,415 handwritten digits, 8 × 8 pixels each. The network has one hidden
-# layer and 1,210 parameters. The *loss* says how badly it does: the mean, over all
-# images, of how surprised the network is by the right answer.
+# The images are 1,415 handwritten digits, 8 × 8 pixels. The network has one
+# hidden layer and 1,210 parameters. The *loss* is the mean, over all images, of how
+# surprised the network is by the right answer.
 
 # %%
 import torch
@@ -47,9 +44,6 @@ from parallel_by_hand.sgd.digits_network import digits_here, digits_network
 torch.set_num_threads(1)  # one core: so that nothing here runs in parallel unasked
 images, labels = digits_here("train")
 model = digits_network()
-
-# %% [markdown]
-# This is how it is trained:
 
 # %%
 from torch.nn import functional as F
@@ -68,21 +62,18 @@ for update in range(201):
 # loss grows with it. `step` moves every parameter against its gradient; the **learning
 # rate**, here 0.5, sets how far.
 #
-# **Each update needs the weights of the update before.** Without changing the method,
-# no worker can compute the hundredth gradient before the ninety-ninth update is done.
-# But look inside one update: the loss is a mean over 1,415 images, and here no image
-# needs any other. Lesson 9 comes to the exceptions, layers that look at the whole
-# batch.
+# **Each update needs the weights of the update before.** But inside one update, the
+# loss is a mean over 1,415 images, and here no image needs any other. Lesson 9 comes to
+# layers that look at the whole batch.
 
 # %% [markdown]
 # ## How many images for one update?
 #
-# All of them are the *full batch*. An update may also use a **mini-batch**: some images
-# drawn at random. Then its gradient is only an estimate, and the method is called
-# *stochastic gradient descent*, **SGD**. One pass through all images is an *epoch*.
+# All of them are the *full batch*. A **mini-batch** is some images, drawn at random.
+# Its gradient is only an estimate, and training with it is called *stochastic gradient
+# descent*, **SGD**. One pass through all images is an *epoch*.
 #
-# `loss_along_updates` is the loop above with mini-batches. Three trainings each see
-# every image twice, at the same learning rate.
+# Three trainings each see every image twice, at the same learning rate.
 
 # %%
 from parallel_by_hand.sgd.batch_size import loss_along_updates
@@ -95,10 +86,9 @@ for batch, points in runs.items():
     print(f"batch {batch:4}  updates {points[-1][0]:4}  loss {points[-1][2]:.1f}")
 
 # %% [markdown]
-# The same images, and three losses: small batches make more updates. Batches of 16 stay
-# behind single images because they have taken a sixteenth of the steps at the same
-# learning rate; with ten times the rate they reach 0.3, too. Here are the three runs on
-# two axes. Computing the loss of all images is not timed.
+# Each run has seen the same images, but small batches make more updates. Batches of 16
+# stay behind single images at the same learning rate, having taken a sixteenth of the
+# steps; with ten times the rate they reach 0.3, too.
 
 # %%
 from sidebyside import COLOURS, figure
@@ -116,10 +106,8 @@ fig
 
 # %% [markdown]
 # Against *updates*, batches of 16 are ahead of single images: their steps are better.
-# Against *seconds* they are ahead by nearly as much: an update with 16 images takes
-# hardly longer than one with a single image.
-#
-# A large batch can do one more thing: it can be shared out. First, what does it cost?
+# Against *seconds* they are ahead by nearly as much, since an update takes hardly
+# longer.
 
 # %% [markdown] tags=["instructor"]
 # ## What a batch costs: 4 minutes
@@ -133,7 +121,7 @@ fig
 # ## What a batch costs
 #
 # For `backward`, autograd keeps what it will need again: inputs, outputs of layers,
-# some weights. It lets us watch:
+# some weights. The list below is for a batch of one and of two images.
 
 # %%
 from parallel_by_hand.sgd.batch_size import kept_for_backward
@@ -142,10 +130,6 @@ from sidebyside import guess, show
 show(kept_for_backward)
 print([kept_for_backward(digits_network(), images[:b], labels[:b]) for b in (1, 2)])
 guess("08-bytes", None, "How many bytes are kept for a batch of 1,000?", "bytes")
-
-# %% [markdown]
-# The list holds the bytes for a batch of one and of two images; the difference is what
-# one more image costs. Write your guess in place of `None`, then run the next cell.
 
 # %%
 from parallel_by_hand.sgd.batch_size import samples_per_second
@@ -168,14 +152,11 @@ axes[1].set(xlabel="batch", ylabel="samples/s")
 fig
 
 # %% [markdown]
-# **What autograd keeps is a straight line: 368 bytes for each image and 644 once**, 640
-# for the weights of the second layer and 4 for the number by which the loss is divided.
-# Throughput rises with the batch, since every update has a cost of its own. Where the
-# images become most of the work, the curve bends: early for 256 hidden units, late or
-# not at all for 16.
-#
-# From some size on, a larger batch brings one device no more speed. Can several devices
-# share it?
+# **What autograd keeps is a straight line: 368 bytes for each image and 644 once**,
+# nearly all of these for the weights of the second layer. Throughput rises with the
+# batch, since every update has a cost of its own, until the images are most of the
+# work: early for 256 hidden units, late or not at all for 16. From there on, a larger
+# batch brings one device no more speed.
 
 # %% [markdown] tags=["instructor"]
 # ## Shards: 6 minutes
@@ -190,7 +171,6 @@ fig
 #
 # Cut a batch of 64 images into four *shards* of 16. Each has a mean loss of its own, and
 # a gradient of that. Is the mean of the four gradients the gradient of the whole batch?
-# `flat_gradient` puts the gradients of all parameters into one vector.
 
 # %%
 from parallel_by_hand.sgd.digits_network import flat_gradient
@@ -219,10 +199,9 @@ print("64 bit, within 1e-13:", off_by([16, 16, 16, 16], torch.float64) <= 1e-13)
 print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 
 # %% [markdown]
-# **For unequal shards the mean of the means is another gradient.** Each shard counts
-# the same in it, so an image in the shard of 16 weighs three times as much as one in
-# the shard of 48. No error is raised. It happens with the last batch of an epoch, which
-# is rarely full.
+# **For unequal shards the mean of the means is another gradient.** An image in the
+# shard of 16 weighs three times as much in it as one in the shard of 48. No error is
+# raised. It happens with the last batch of an epoch, which is rarely full.
 
 # %% [markdown]
 # ## Exercise 1: shards of any size
@@ -231,9 +210,6 @@ print(f"off by {off_by([48, 16], torch.float64):.3f}, also in 64 bit")
 # `gradients[i]` is the gradient of their *mean* loss: a list of tensors, one for each
 # parameter. Return the gradient of the mean loss of all images, in the same form; leave
 # what you are given as it is.
-#
-# Stuck? `hint("08-shards")` gives one hint per call, `solution("08-shards")` the code
-# and why it works.
 #
 # By hand first: one parameter; 3 images with the gradient 2, and 1 image with the
 # gradient 10. What is the gradient of the four?
@@ -304,9 +280,9 @@ check("08-shards", batch_gradient)
 # %% [markdown]
 # ## In space or in time
 #
-# Four workers can compute the four shards side by side. One worker can compute them one
-# after the other and add up. Our images are small, so the device is simulated: it
-# sleeps 5 ms for each image. The gradients are real.
+# Four workers can compute the four shards side by side. One worker can compute them in
+# turn and add up. Here the device is simulated: it sleeps 5 ms for each image. The
+# gradients are real.
 
 # %%
 from parallel_by_hand.sgd.gradient_shards import gradients_in_space, gradients_in_time
@@ -322,7 +298,7 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 
 # %% [markdown]
 # The same four gradients, bit for bit. Side by side they need four devices; in turn,
-# four times the time and the memory of 16 images.
+# four times the time, and one device with memory for 16 images.
 #
 # The second way is **gradient accumulation**, and each part is a **micro-batch**. In
 # torch, `backward` *adds* to `.grad`. That is why the loop calls `zero_grad`.
@@ -331,12 +307,11 @@ draw_timelines({"in space": space, "in time": time}, stamp="simulated")
 # ## Exercise 2: more images than fit
 #
 # Write `accumulate(model, images, labels, limit)`. The device has memory for `limit`
-# images at a time, so let the images go through `model` in several passes, each image
-# once. What autograd keeps of one pass is gone before the next. The number of images is
-# a multiple of `limit`.
+# images, and for what autograd keeps of them: let the images go through `model` in
+# several passes, each image once. The number of images is a multiple of `limit`.
 #
 # Afterwards each `.grad` is the gradient of the mean cross-entropy of *all* images.
-# Return the mean loss of all images.
+# Return that mean.
 #
 # By hand first: four images with the losses 1, 2, 3, 10 and a limit of 2. What does
 # each pass add to the mean?
@@ -408,18 +383,15 @@ check("08-accumulate", accumulate)
 # %% [markdown]
 # ## How noisy is a small batch?
 #
-# How large a batch is worth having? Every batch size estimates the same gradient.
+# How large a batch is worth having? Every batch estimates the gradient of all images.
 # `gradient_spread` draws 200 batches, in which an image may come twice, and says how
-# far their gradients typically are from that of all images.
+# far their gradients typically are from it. In lesson 5, how did the error of pi shrink?
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import gradient_spread
 
 print(f"batch 1: {gradient_spread(digits_network(), 1):.1f}")
 guess("08-spread", None, "And the spread of batches of 64?", "")
-
-# %% [markdown]
-# In lesson 5, how did the error of pi shrink with more points?
 
 # %%
 import numpy as np
@@ -438,45 +410,43 @@ print(f"spread = {np.exp(height):.1f} * B ** {slope:.2f}")
 fig
 
 # %% [markdown]
-# **The spread falls as $1/\sqrt{B}$.** Four times the batch, half the noise.
+# **The spread falls as $1/\sqrt{B}$.** Four times the batch, half the noise. That helps
+# while the noise drowns the gradient of all images, $G$. Once $G$ stands clearly out of
+# it, more images hardly change the step.
 #
-# That helps while the noise drowns the gradient of all images, $G$. Once $G$ stands
-# clearly out of the noise, more images hardly change the step.
+# How large is the noise? Take one parameter and two images whose gradients are 4 and
+# −2. Then $G$ is 1, and a single image is off by 3, up or down.
 #
-# How large is the noise? Take one parameter and two images whose gradients are 4 and −2.
-# Then $G$ is 1, and a single image is off by 3, up or down.
-#
-# | batch | its gradients, equally often | mean of their squares |
+# | batch | possible gradients, equally often | mean of their squares |
 # |---|---|---|
 # | 1 image | 4, −2 | (16 + 4) / 2 = 10 = 1 + 9 |
 # | 2 images | 4, 1, 1, −2 | (16 + 1 + 1 + 4) / 4 = 5.5 = 1 + 9/2 |
 #
-# Each mean is the square of $G$, 1, plus the square of the noise, 9 for one image and
-# half of that for two. In a batch of 9 images, noise and $G$ are equally large: 9 is
-# the **noise scale**.
+# Each mean is $G^2$ = 1 plus the square of the noise: 9 for one image, half of that for
+# two. In a batch of 9 images, noise and $G$ are equally large: 9 is the **noise
+# scale**.
 
 # %% [markdown]
-# With many parameters, squares are added up over all of them. The square of the noise
-# of one image is then the sum of the variances, $\operatorname{tr}(\Sigma)$, the
-# *trace* of their covariance matrix. For the gradient $g_B$ of $B$ images, on average
+# With many parameters, squares are added up over all of them. The square of one image's
+# noise is then $\operatorname{tr}(\Sigma)$, the sum of the variances or *trace* of
+# their covariance matrix. For the gradient $g_B$ of $B$ images, on average
 #
 # $$|g_B|^2 = |G|^2 + \frac{\operatorname{tr}(\Sigma)}{B}, \qquad
 # B_\text{noise} = \frac{\operatorname{tr}(\Sigma)}{|G|^2}.$$
 #
-# This is the *simple* noise scale of McCandlish et al. 2018. In a large training $G$
-# itself, from all images, costs too much. But $|g_B|^2$ at *two* batch sizes makes two
-# equations for two unknowns, as in the table. And shards give us two sizes for free:
-# the shard and the batch.
+# This is the *simple* noise scale of McCandlish et al. 2018. In a large training, $G$
+# from all images costs too much. But $|g_B|^2$ at *two* batch sizes makes two equations
+# for two unknowns, and a step has two sizes already: the shard and the batch.
 
 # %% [markdown]
 # ## Exercise 3: measure the noise scale
 #
 # Write `noise_scale(steps, each)`, which returns $\operatorname{tr}(\Sigma)/|G|^2$.
 # `steps` has one tensor for each step of a training, with one row for each shard: its
-# flat gradient, the mean over `each` images. The batch has shards × `each` images.
+# gradient as one vector, the mean over `each` images. The rows of a step are its batch.
 #
-# A single step is noisy: average $|g|^2$ of shards over *all* steps and shards, and
-# $|g|^2$ of batches over all steps; divide only at the end.
+# A single step is noisy: average $|g|^2$ over all shards of *all* steps, and over the
+# batches of all steps; divide only at the end.
 #
 # By hand first: one step, one parameter, `each` = 1, two shards with the gradients 3
 # and 1. Which two equations follow?
@@ -548,9 +518,8 @@ check("08-noise-scale", noise_scale)
 # %% [markdown]
 # ## Does it predict anything?
 #
-# First the estimate, from whole trainings with 8 shards of 8 images, until the loss is
-# 0.4, at two learning rates with three starts each. `noise_scale_from_two_sizes` solves
-# the same two equations as you did.
+# First the estimate, from trainings with 8 shards of 8 images until the loss is 0.4.
+# There are two learning rates, with three starts each.
 
 # %%
 from parallel_by_hand.sgd.gradient_noise import (
@@ -566,13 +535,12 @@ print("rate 0.5:", *(f"{e:.0f}" for e in estimates[:3]))
 print("rate 1.0:", *(f"{e:.0f}" for e in estimates[3:]))
 
 # %% [markdown]
-# The noise scale depends on the path. At these two rates it is somewhere between 10 and
-# 70, and larger at the smaller rate.
+# The noise scale depends on the path: here it is between 10 and 70, and larger at the
+# smaller rate.
 #
-# Now the test: how many updates does it take to reach that loss? **For each batch size
-# the learning rate is tuned**: of seven rates from 1/16 to 4, with three random starts
-# each, the fastest counts. With one rate for all sizes, the result would say more about
-# the rate. We look for the *knee*, here the batch that needs twice the fewest updates.
+# How many updates does it take to reach that loss? **For each batch size the learning
+# rate is tuned**: of seven rates from 1/16 to 4, with three random starts each, the
+# fastest counts. The *knee* is here the batch that needs twice the fewest updates.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.gradient_noise import fewest_updates, fit_knee
@@ -596,22 +564,19 @@ ax.minorticks_off()
 fig
 
 # %% [markdown]
-# The black line is McCandlish's form, fitted: $U_\text{min} \cdot (1 +
-# B_\text{knee}/B)$, with $U_\text{min}$ the fewest updates. **At these two rates, knee
-# and noise scale agree within a factor of five.** The knee was found by training more
-# than a hundred networks, the noise scale from the gradients of a few.
+# The black line is McCandlish's form, fitted: $U \cdot (1 + B_\text{knee}/B)$, with $U$
+# the fewest updates. **At these two rates, knee and noise scale agree within a factor
+# of five.** The knee took more than a hundred trainings, the noise scale six.
 #
-# So how many workers are worth having? Let each compute efficiently with $b$ images, on
-# a replica of the model. Then $R = B_\text{noise}/b$ replicas have the noise scale as
-# their batch. With U the fewest updates:
+# How many workers are worth having, if each computes efficiently with $b$ images? The
+# batch of $R = B_\text{noise}/b$ workers is the noise scale:
 #
-# | replicas | R / 2 | R | 2 R | 4 R | any number |
-# |---|---|---|---|---|---|
-# | updates | 3 U | 2 U | 1.5 U | 1.25 U | more than U |
+# | workers | R / 2 | R | 2 R | 4 R |
+# |---|---|---|---|---|
+# | updates | 3 U | 2 U | 1.5 U | 1.25 U |
 #
-# From R on, twice the replicas save a quarter, then a sixth. Our problem is easy: with
-# 8 images each, two to seven replicas. Harder ones have used batches of tens of
-# thousands of images.
+# From R on, twice the workers save a quarter, then a sixth. With 8 images each, our R
+# is two to seven.
 
 # %% [markdown] tags=["instructor"]
 # ## Large batches: 5 minutes
@@ -624,14 +589,13 @@ fig
 # ## The learning rate of a large batch
 #
 # From batch 1 to 4 the best rate above grew fourfold, after that by less than the
-# batch. **Linear scaling** is the rule of Goyal et al. 2017, $k$ times the batch, $k$
-# times the rate: below the noise scale, one large step replaces $k$ small ones. Early
-# in training, so large a step may be unstable. **Warm-up** begins with the small rate
+# batch. **Linear scaling** is the rule of Goyal et al. 2017: $k$ times the batch, $k$
+# times the rate. Below the noise scale, one large step replaces $k$ small ones. Early
+# in training, so large a step may be unstable: **warm-up** begins with the small rate
 # and raises it over the first epochs.
 #
-# We train with batch 8, then 128, which is above our noise scale: ten epochs each, from
-# twelve random starts. The table shows means with their 95 % intervals, the figure a
-# dot for each run.
+# We train ten epochs from twelve starts, with batch 8 and with 128, above our noise
+# scale.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.sgd.large_batch import (
@@ -665,22 +629,21 @@ axes[0].invert_yaxis()
 fig
 
 # %% [markdown]
-# Unscaled, the large batch makes a sixteenth of the updates at the same rate, and is
-# left behind. Scaled with warm-up it comes close to the small batch.
+# The table shows means with 95 % intervals, the figure a dot for each run. Unscaled,
+# the large batch is left behind: it makes a sixteenth of the updates. Scaled with
+# warm-up it comes close to the small batch.
 #
 # Goyal et al. trained ResNet-50 on ImageNet with batches of 8,192: 24.84 % wrong
 # without warm-up, 23.74 % with it, 23.60 % with a small batch. At base rate 0.15 our
-# toy has that order: without warm-up some runs fail, the dots far to the right, and
-# their mean says little. At base rate 0.1 warm-up brings nothing: the scaled rate is
-# stable from the start.
+# toy has that order: without warm-up some runs fail. At 0.1 the scaled rate is stable
+# from the start, and warm-up brings nothing.
 
 # %% [markdown]
 # ## What a script forgot
 #
-# A training with the small batch makes `updates` updates, counted from 0. Its rate is
-# `base`, and from update `drop` on a tenth of that. A script is to do this training
-# with `k` times the batch, with linear scaling and a warm-up. This is its list of
-# learning rates, one for each update:
+# A training makes `updates` updates, counted from 0. Its rate is `base`, and from
+# update `drop` on a tenth of that. A script is to repeat it with `k` times the batch,
+# linear scaling and a warm-up. It lists the rate of each update:
 
 
 # %%
@@ -701,22 +664,21 @@ print("k = 1:", rates_of_the_script(0.5, 1, updates=8, warm_up=4, drop=6))
 print("k = 2:", rates_of_the_script(0.5, 2, updates=8, warm_up=4, drop=6))
 
 # %% [markdown]
-# With `k` = 1, as it was tested, the list is right. With `k` = 2 it starts at the base
-# rate, reaches twice that, and drops. What did the script forget?
+# For `k` = 1 the list is right. What did the script forget for `k` = 2?
 
 # %% [markdown]
 # ## Exercise 4: repair it (optional)
 #
-# Write `scaled_rates(base, k, updates, warm_up, drop)`: the rates of the large run, as
-# a list. `updates`, `warm_up` and `drop` count updates of the *small* run, all
-# multiples of `k`.
+# Write `scaled_rates(base, k, updates, warm_up, drop)`: the list of the large run's
+# rates. `updates`, `warm_up` and `drop` count updates of the *small* run, all multiples
+# of `k`.
 #
-# The large run uses as many images. Its rate begins at `base` and rises on a straight
-# line to `k` × `base`, which it reaches when it has used as many images as the small
-# run before update `warm_up`. When it has used as many as the small run before `drop`,
-# it falls to a tenth.
+# The large run uses as many images. Its rate rises on a straight line from `base` to
+# `k` × `base`, which it reaches when it has used as many images as the small run before
+# update `warm_up`. When it has used as many as the small run before `drop`, the rate
+# falls to a tenth.
 #
-# By hand first: the four rates for base 0.5, `k` = 2, 8 updates, `warm_up` 4, `drop` 6.
+# By hand first: the four rates that the last call above should return.
 # <!-- exercise: 08-scaling -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -788,11 +750,10 @@ check("08-scaling", scaled_rates)
 # %% [markdown]
 # ## One message instead of hundreds?
 #
-# Sharing every step costs a message for every step. *ParallelSGD*, by Zinkevich et al.
-# 2010, sends one: each worker trains alone on its own share of the images, and in the
-# end the *models* are averaged. We try four workers and 200 steps on three problems.
-# The first is without a hidden layer: its loss is *convex*, with no local minimum but
-# the lowest.
+# *ParallelSGD*, by Zinkevich et al. 2010, sends one message in all: each worker trains
+# alone on its own share of the images, and in the end the *models* are averaged. We try
+# four workers and 200 steps on three problems. The first has no hidden layer; its loss
+# is *convex*: every local minimum is the lowest.
 
 # %%
 from parallel_by_hand.sgd import parallel_sgd
@@ -828,26 +789,21 @@ losses = [parallel_sgd.held_out(m)[0] for m in (trained, other, average)]
 print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 
 # %% [markdown]
-# `other` is the same network with its hidden units numbered in another order. It gives
-# the same answers, yet the average is far worse: it mixes units that do different jobs.
-# Networks that start apart have no order in common.
-#
-# So we share gradients, at every step. What lies between one message and 200 is for
-# lesson 12b.
+# `other` is the same network with its hidden units in another order. It gives the same
+# answers, yet the average is far worse: it mixes units that do different jobs. Networks
+# that start apart have no order in common. So we share gradients, at every step.
 
 # %% [markdown]
 # ## In torch and elsewhere
 #
 # | here | PyTorch | elsewhere |
 # |---|---|---|
-# | accumulation | `backward` adds to `.grad` | Transformers, DeepSpeed: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; JAX: `optax.MultiSteps` |
+# | accumulation | `backward` adds to `.grad` | Transformers: `gradient_accumulation_steps`; Lightning: `accumulate_grad_batches`; JAX: `optax.MultiSteps` |
 # | warm-up | `torch.optim.lr_scheduler.LinearLR` | JAX: `optax.linear_schedule` |
-# | average of models | `torch.optim.swa_utils.AveragedModel`, of one model over time | |
 #
 # ## The scorecard
 #
-# Five questions for every way to train side by side. A model has P bytes of parameters,
-# and as many of gradients.
+# P is the bytes of a model's parameters, and of its gradients.
 #
 # | | accumulation, 1 worker | gradients each step, N workers | models averaged once |
 # |---|---|---|---|
@@ -857,28 +813,18 @@ print("held-out losses: {:.2f}, {:.2f}, average {:.2f}".format(*losses))
 # | idle | never | until the slowest is done | at the end |
 # | if one worker dies | all stops | all stops | its share is missing |
 #
-# ¹ Without batch norm or dropout, and with a loss that is a mean over samples. A
-# contrastive loss compares the samples of a batch, and texts of unequal length have
-# unequal numbers of tokens: there the mean over shards is another gradient.
+# ¹ Without batch norm or dropout, and with a loss that is a mean over samples, which a
+# contrastive loss is not.
 
 # %% [markdown]
 # ## What we saw
 #
-# * Updates form a chain; the images of one update can be shared.
-# * Unequal shards need weights.
-# * The noise scale says about up to which batch, and so up to how many workers, it pays
-#   to grow.
+# * The images of one update can be shared; unequal shards need weights.
+# * The noise scale tells roughly how many workers are worth having.
 # * A larger batch needs a larger learning rate; near the largest stable one, a warm-up.
-#   Warm-up and decay count images, not updates.
-# * Averaging models once does well on a convex problem, and fails for networks that
-#   start apart.
-
-# %% [markdown]
-# In a terminal: `python demos/sgd/batch_size.py`, `python
-# demos/sgd/gradient_shards.py`, `python demos/sgd/gradient_noise.py`, `python
-# demos/sgd/large_batch.py` and `python demos/sgd/parallel_sgd.py`.
+#   Warm-up and decay count images.
 #
 # ## Next
 #
-# Each of four workers needs the model, and after each step all models must be equal
-# again. Lesson 9 builds that by hand, in threads and in processes.
+# After each step, the models of all workers must be equal again. Lesson 9 builds that
+# by hand.

@@ -1,10 +1,6 @@
-"""The checks of lesson 09: scatter and gather, the reduce, the museum's repairs."""
-
-import copy
+"""The checks of lesson 09: scatter and gather, the museum's repairs."""
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from parallel_by_hand.data_parallel import museum_meter
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
@@ -97,67 +93,6 @@ def _try_gather(gather, values: list[torch.Tensor]) -> None:
                 got="an output without its own gradient",
                 think="which rows of the result came from which output",
             )
-
-
-# 09-reduce ----------------------------------------------------------------------------
-
-
-@exercise("09-reduce")
-def check_09_reduce(reduce_gradients):
-    for sizes in [[4, 4], [3, 1], [6], [5, 1, 9], [7, 1, 1, 2, 3, 1, 4, 8]]:
-        _try_reduce(reduce_gradients, sizes)
-
-
-def _try_reduce(reduce_gradients, sizes: list[int]) -> None:
-    torch.manual_seed(9)
-    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)).double()
-    images = torch.randn(sum(sizes), 5, dtype=torch.float64)
-    batch = images, torch.randint(3, (len(images),))
-    replicas = [copy.deepcopy(model) for _ in sizes]
-    for replica, x, y in zip(replicas, *(t.split(sizes) for t in batch), strict=True):
-        F.cross_entropy(replica(x), y).backward()
-    F.cross_entropy(model(images), batch[1]).backward()
-    wanted = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-    with trying(f"reduce_gradients(replicas, {sizes})", sizes) as expect:
-        returned = reduce_gradients(list(replicas), sizes)
-        expect(
-            returned is None,
-            got=returned,
-            think="where the result belongs: in `.grad` of replica 0",
-        )
-        for replica in replicas:
-            expect(
-                all(map(torch.equal, replica.parameters(), model.parameters())),
-                got="parameters that have moved",
-                think="which step comes later: the update",
-            )
-        parts = [parameter.grad for parameter in replicas[0].parameters()]
-        expect(
-            all(part is not None for part in parts),
-            got="a parameter of replica 0 without its gradient",
-            think="where the result belongs: in `.grad` of replica 0",
-        )
-        _expect_batch_gradient_of_replicas(expect, parts, wanted)
-        for replica in replicas[1:]:
-            expect(
-                all(parameter.grad is None for parameter in replica.parameters()),
-                got="a replica that still has gradients",
-                think="the next backward of the other replicas: to what would it add",
-            )
-
-
-def _expect_batch_gradient_of_replicas(expect, parts: list, wanted) -> None:
-    flat = torch.cat([part.flatten() for part in parts])
-    off, times = (flat - wanted).abs().max().item(), flat @ wanted / (wanted @ wanted)
-    if off > 1e-6 and (flat - times * wanted).abs().max() < 1e-6:
-        think = "by what the sum is divided: how many images are there"
-        expect(False, got=f"{times:.2f} times the batch's gradient", think=think)
-    expect(
-        off < 1e-6,
-        got=f"gradients that are off by {off:.1e}",
-        think="how often each replica's mean has to count: by its images. The mean of "
-        "means is not the mean",
-    )
 
 
 # 09-museum ----------------------------------------------------------------------------
@@ -290,7 +225,7 @@ def _expect_steps_of_exhibit(expect, name: str, first, alone) -> None:
     step, right = first[1] - first[0], alone[1] - alone[0]
     times = (step @ right / (right @ right)).item()
     thoughts = {
-        "D": "how many images stand behind each rank's mean",
+        "D": "how many images stand behind each rank's mean, and what divides the sum",
         "G": "the gradient that is clipped: is it the batch's, on all ranks alike, and "
         "clipped once",
     }

@@ -2,7 +2,7 @@
 # title: 09 Data parallel by hand
 # question: How do several copies of a model share one batch and stay one model?
 # needs: two CPU cores, no GPU
-# minutes: 90
+# minutes: 80
 # ---
 
 # %% [markdown]
@@ -18,8 +18,8 @@
 # *You will be able to* name the seven phases of a data-parallel step, count what goes
 # through each device, and find the mistake in a training that does not complain.
 #
-# *Before this:* lesson 8. *Time:* {reading} minutes to read, 45 for three exercises. *Needs:*
-# two CPU cores, no GPU. With two GPUs the same cells use them.
+# *Before this:* lesson 8. *Time:* {reading} minutes to read, 40 for two exercises. *Needs:*
+# two CPU cores, no GPU. With two GPUs the same cells use them; this is untested.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven phases and a copy that copies nothing: 20 minutes
@@ -171,7 +171,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # equally, and the last one of an epoch may have fewer images than there are devices.
 
 # %% [markdown] tags=["instructor"]
-# ## Exercise 1 in class, bytes and memory: 20 minutes
+# ## Exercise 1 in class, bytes and memory: 15 minutes
 #
 # Exercise 1 takes 10. Its trap is `torch.chunk`: five images in four chunks are three
 # pieces, not four. Ask for (5, 4) at the board before anybody runs the check.
@@ -179,7 +179,7 @@ print("model.to returns the same model:", model.to("cpu") is model)
 # Then the seven phases run, and the bytes. Let people say what grows with the number of
 # replicas before the table is shown. "Device 0" is the word to take home.
 #
-# When late: show the table of bytes, leave exercise 2 for home.
+# When late: show the table of bytes only.
 
 # %% [markdown]
 # ## Exercise 1: scatter and gather
@@ -255,7 +255,8 @@ show(ThreadedReplicas.reduce)
 # %% [markdown]
 # `slopes` are the gradients of the loss with respect to the outputs: `loss.backward()`
 # stops there, and each replica's thread goes on from its own part. `reduce` adds
-# without dividing, for the loss is a mean over *all* outputs already.
+# without dividing, for the loss is a mean over *all* outputs already, so unequal parts
+# do no harm.
 #
 # Does it train as one model does?
 
@@ -324,74 +325,11 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # all-reduce.
 #
 # **Device 0 holds the whole batch and all outputs; each other device only its own
-# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So its memory
-# is full first.
-
-# %% [markdown]
-# ## The reduce, when parts are unequal
-#
-# In our class the loss saw all outputs, so unequal parts did no harm. If each replica
-# has a loss of its own, the mean over its own images, lesson 8's weights are needed
-# again.
-
-# %% [markdown]
-# ## Exercise 2: the reduce
-#
-# Write `reduce_gradients(replicas, sizes)`. Each replica has run `backward` from the
-# **mean** loss of its own images; `sizes` says how many those were. Afterwards
-# `replicas[0]` has the gradients of the mean loss over **all** images, and each `.grad`
-# of the other replicas is None. No parameter changes.
-#
-# *By hand first:* one weight; replica 0 had 3 images and has the gradient 2; replica 1
-# had 1 image and has the gradient 10. What is the gradient of the batch?
-#
-# <!-- exercise: 09-reduce -->
-# <details><summary>Hint 1: a question</summary>
-#
-# A mean over 3 images is a sum divided by 3. By what would you multiply it to get the
-# sum back, and by what do you divide in the end?
-# </details>
-# <details><summary>Hint 2: an idea</summary>
-#
-# Go through the parameters, each in all replicas at once: `zip(*(replica.parameters()
-# for replica in replicas))`. For each, add up size / all · gradient.
-# </details>
-# <details><summary>Hint 3: almost the code</summary>
-#
-# For each group of parameters: `terms = [p.grad * (size / total) for p, size in
-# zip(group, sizes)]`. Then set all `.grad` of the group to None, and the first one's to
-# `sum(terms)`.
-# </details>
-
-
-# %% exercise="09-reduce"
-def reduce_gradients(replicas: list[nn.Module], sizes: list[int]) -> None:
-    """Give replica 0 the gradient of the batch, and take all others' away."""
-    ### BEGIN SOLUTION
-    total = sum(sizes)
-    for group in zip(*(replica.parameters() for replica in replicas), strict=True):
-        terms = [
-            parameter.grad * (size / total)
-            for parameter, size in zip(group, sizes, strict=True)
-        ]
-        for parameter in group:
-            parameter.grad = None
-        group[0].grad = sum(terms)
-    ### END SOLUTION
-
-
-# %%
-check("09-reduce", reduce_gradients)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 09-reduce -->
-# Why it works: size · mean is the sum over a replica's images. Adding these sums and
-# dividing by the number of all images gives the mean over all. By hand: $(3 \cdot 2 + 1
-# \cdot 10) / 4 = 4$; the mean of the two means would be 6. A frozen parameter has no
-# `.grad` at all, so a library's reduce leaves it out.
+# part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is
+# the first to run out of memory.
 
 # %% [markdown] tags=["instructor"]
-# ## Processes instead of threads: 20 minutes
+# ## Processes instead of threads: 15 minutes
 #
 # Put the list of seven phases next to the code of `step_in_rank` and cross out what is
 # gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
@@ -420,9 +358,9 @@ show(step_in_rank)
 show(sum_gradients_over_ranks)
 
 # %% [markdown]
-# Nothing sends weights: there is no gather and no device 0. Each rank divides its sum
-# of losses by the size of the *whole* batch, which weights the gradients as in exercise
-# 2.
+# Nothing sends weights: there is no gather and no device 0. Each rank sees the loss of
+# its own part only. So it divides the sum of its losses by the size of the *whole*
+# batch: then the sum over the ranks is lesson 8's mean over all images.
 #
 # What keeps the replicas equal? They start equal, from the same seed, get the same sum,
 # bit for bit, and do the same arithmetic with it.
@@ -454,13 +392,12 @@ print("bytes in a message:", message)
 # ## When threads lose
 #
 # The threads of one process share the GIL of lesson 3. Torch's operations release it,
-# and the Python code between two operations needs it back. Below: how many calls a
-# forward makes in two networks, and how much work each is.
+# and the Python code between two operations needs it back. A thread that has to wait
+# for the GIL is put to sleep and woken, which costs some microseconds of CPU time.
 #
-# Waking a thread that waits for the GIL costs some microseconds. Compare that with the
-# time of one call, which the next cell prints. Two forwards run in two threads instead
-# of one by one: by what factor does their CPU time grow for the deep network, nearer to
-# 1, to 1.5 or to 2?
+# The next cell counts the calls of a forward in two networks, and times one call. If
+# two forwards run in two threads instead of one by one, by what factor does their CPU
+# time grow for the deep network?
 
 # %%
 from time import perf_counter
@@ -551,9 +488,9 @@ for ranks in 1, 2:
 # %% [markdown]
 # ## The library's call
 #
-# In torch phases 1 to 4 are one call, `nn.parallel.data_parallel(model, x)`, or the
-# wrapper `nn.DataParallel(model)`; loss, backward and update remain yours. Both need
-# GPUs. Other frameworks also have one process for all devices, or one each.
+# In torch phases 1 to 4 are one call, `nn.DataParallel(model)(x)`; loss, backward and
+# update remain yours. Without GPUs it calls the model itself. Other frameworks also
+# have one process for all devices, or one each.
 #
 # | design | PyTorch | TensorFlow | JAX |
 # |---|---|---|---|
@@ -578,15 +515,15 @@ for ranks in 1, 2:
 # ## The bug museum, first room
 #
 # Seven small programs, A to G, finish without an error, and each has one planted
-# mistake. All but A run in every rank, and the ranks divide each batch among them; in A
-# the replicas do. `yield` shows the model to a meter, at the start and after each step.
-# The meter compares two ranks with one process, and its readings stand below the
-# program.
+# mistake. A has its replicas in one process; the others run in every rank, and the
+# ranks divide each batch among them. `yield` shows the model to a meter, at the start
+# and after each step. The meter compares two ranks with one process, and its readings
+# stand below the program.
 
 # %% [markdown]
 # Start with the readings: *are the replicas equal? From when on? How long is the first
-# step, as a vector?* "0.500 of its way off" means: the weights end half as far from
-# those of one process as these have moved from the start.
+# step, as a vector?* "In the end: 0.500 of its way off" means: where one process moves
+# its weights by a distance of 10, these end at a distance of 5 from its weights.
 
 # %%
 from parallel_by_hand.data_parallel.museum_meter import show_exhibits
@@ -609,7 +546,7 @@ show_exhibits("CDE")
 show_exhibits("FG")
 
 # %% [markdown]
-# ## Exercise 3: repair the exhibits
+# ## Exercise 2: repair the exhibits
 #
 # Say what should stand in the wrong lines of A to D. E, F and G are for those who have
 # time. `repairs` has a dictionary for each letter:
@@ -636,7 +573,7 @@ show_exhibits("FG")
 # <details><summary>Hint 2: an idea</summary>
 #
 # A: `model.to` makes no second model. B: a sum is not a mean. C: which rank has which
-# seed? D: exercise 2. E: what does the update use? F: whose images does rank 0 count?
+# seed? D: lesson 8's weights. E: what does the update use? F: whose images are counted?
 # G: of which gradient is the length the same on all ranks?
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
@@ -693,8 +630,8 @@ check("09-museum", repairs)
 # ```
 #
 # All ranks are here, so `--local-addr` saves torchrun a look-up of this machine's name,
-# which may have no address. Its port is open on all network interfaces: 11a says how to
-# restrict that.
+# which may have no address. torchrun's port is open on all network interfaces: 11a says
+# how to restrict that.
 
 # %%
 from demos.data_parallel.own_data_parallel import train
@@ -704,7 +641,7 @@ show(train)
 run_demo("data_parallel/own_data_parallel.py")
 
 # %% [markdown]
-# Started like that it is a group of one rank; two ranks print the same loss.
+# Without `torchrun`, as here, it is a group of one rank; two ranks print the same loss.
 # `data_parallel/data_parallel_threads.py`, `data_parallel/data_parallel_processes.py`
 # and `data_parallel/bug_museum.py` show the rest of this lesson in a terminal.
 
@@ -713,21 +650,21 @@ run_demo("data_parallel/own_data_parallel.py")
 #
 # | N replicas, P bytes of parameters | threads, device 0 | processes, all-reduce |
 # |---|---|---|
-# | equal to one process | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
+# | equal to one process ¹ | after each step, to 10⁻⁶ | after each step, to 10⁻⁶; replicas bit for bit |
 # | bytes sent per step | device 0: (N − 1) P of weights, also images and slopes; each other: P of gradients, and outputs | each rank: 2 (N − 1)/N · P |
 # | memory | device 0: P parameters, P gradients, all of the optimiser, the whole batch; others: 2 P and their part | each rank: P parameters, P gradients, P for the message, its own optimiser; here also the whole batch |
 # | activations | each: of its part | each: of its part |
 # | idle share | all but device 0, while it copies weights, adds up and updates | the time of the all-reduce |
 # | if one dies | a thread's error is raised by the step; if the process dies, all replicas are gone | the others get an error or wait; the training stops |
+#
+# ¹ Without batch norm or dropout, and with a loss that is a mean over samples.
 
 # %% [markdown]
 # ## What we saw
 #
-# * A data-parallel step has seven phases. Without dropout and batch norm it is the step
-#   of one model.
-# * Two replicas that share storage take a step twice as long.
+# * A data-parallel step has seven phases. With a process for each replica, two are
+#   gone: replicate and gather.
 # * Threads lose where Python is busy.
-# * Equal starts, equal gradients and equal arithmetic keep replicas in processes equal.
 # * Seven mistakes raise no error. Whether the replicas agree, and how long the first
 #   step is, tell most of them apart.
 

@@ -133,6 +133,12 @@ def test_each_device_holds_what_the_lesson_prints():
     ]
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without GPUs")
+def test_without_gpus_data_parallel_calls_the_model_itself():
+    model, (images, _) = make_digit_model(), load_digits("train")
+    assert torch.equal(nn.DataParallel(model)(images), model(images))
+
+
 # Processes ----------------------------------------------------------------------------
 
 

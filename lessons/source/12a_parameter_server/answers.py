@@ -23,7 +23,7 @@ def bounded_strictly(pushes, waiting, bound):
 
 @wrong(
     "12a-bounded",
-    advice="also while it computes",
+    advice="whether it waits or not",
     note="The slowest worker is the one that does not wait: it computes.",
 )
 def bounded_among_waiting(pushes, waiting, bound):
@@ -54,7 +54,7 @@ def bounded_by_count(pushes, waiting, bound):
 
 @wrong(
     "12a-bounded",
-    advice="which workers may not go on",
+    advice="have asked for an answer",
     note="Workers that compute have asked for nothing, and get an answer.",
 )
 def bounded_all_present(pushes, waiting, bound):
@@ -240,7 +240,7 @@ def backup_uses_late_gradients(seconds, needed, rounds):
 
 @wrong(
     "12a-backup",
-    advice="pulls the newest",
+    advice="begins its next one at once",
     note="Late workers wait for the next round instead of joining the one that is on.",
 )
 def backup_late_workers_sit_out(seconds, needed, rounds):

@@ -50,11 +50,13 @@ def _expect_who_goes_on(
         think = "what is to be returned: a list of workers"
         expect(isinstance(got, list | tuple), got=got, think=think)
         few = min(pushes, key=pushes.get)
-        behind = f"the slowest is {few}, with {pushes[few]} gradients"
+        behind = f"the slowest is {few}, which has pushed {pushes[few]}"
+        think = f"which workers have asked for an answer: those in {waiting}"
+        expect(set(got) <= set(waiting), got=got, think=think)
         expect(
             set(got) <= set(right),
             got=got,
-            think=f"which workers may not go on: {behind}, also while it computes",
+            think=f"which workers may not go on: {behind}, whether it waits or not",
         )
         expect(
             set(got) == set(right),
@@ -95,7 +97,7 @@ STEPS += [(10.0, 6), (0.1, 8), (1.0, 16)]  # curvature and delay
 def check_12a_stable(stable_step):
     for curvature, delay in STEPS:
         with trying(f"stable_step({curvature}, {delay})") as expect:
-            got = stable_step(curvature, delay)
+            got = expect.number(stable_step(curvature, delay))
             best = predicted_stable_step(curvature, delay)
             if not delay and curvature != 1:
                 think = "the curvature: the gradient at x is curvature * x"
@@ -153,7 +155,7 @@ def _expect_backup_workers(
             got=got,
             think=f"what ends a round: the first {needed} gradients of this round. And "
             "what a late worker does: it finishes its gradient first, which is thrown "
-            "away, and then pulls the newest parameters at once",
+            "away, and then begins its next one at once, for the current round",
         )
         expect(
             got[1] == right_thrown,

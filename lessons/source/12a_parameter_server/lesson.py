@@ -9,15 +9,13 @@
 # # 12a. The parameter server
 #
 # In lesson 11a every rank held the whole model, and all ranks met at every step. One
-# slow rank made all of them slow. Here is an older design: one process holds the
-# parameters, and the others only compute gradients. Now no worker has to wait for
-# another.
-#
-# What do we pay for that? We count it, find how much is too much, and try the remedies.
+# slow rank made all of them slow. In an older design, one process holds the parameters,
+# and the others only compute gradients. Then no worker has to wait for another. What
+# do we pay for that?
 #
 # *You will be able to* write a server that answers its workers in step or at once, say
-# how old its gradients are and how large a step may be then, and predict beyond how many
-# workers the server is too slow.
+# how old its gradients are and how large a step may be then, and predict how many
+# workers a server can answer.
 #
 # *Before this:* lesson 11a. *Time:* {reading} minutes, and 50 for the exercises. *Needs:*
 # two CPU cores, no GPU.
@@ -46,14 +44,12 @@ show(work)
 # %% [markdown]
 # `pull` receives a letter from each server, `push` sends one. A letter holds the
 # numbers, and one more: the **version**, which counts the updates that the parameters
-# have seen. It comes back with the gradient. Version −1 means: stop. Later each of
-# several servers holds a *share* of the parameters.
+# have seen. It comes back with the gradient. Version −1 means: stop.
 
 # %% [markdown]
 # The simplest server works *in step*: it sends the parameters to all workers, waits for
 # a gradient from each, and takes one step with their mean. This is the **synchronous**
-# design. `answer_workers` begins to send the share to some workers, `await_all_letters`
-# waits until it is sent, and `note` writes down what happened.
+# design. `answer_workers` begins to send letters, and `note` writes down what happened.
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
@@ -61,9 +57,9 @@ from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
 show(serve_in_step)
 
 # %% [markdown]
-# Does it train as one process would? Rank 0 serves, three ranks work on the digits with
-# the network of lesson 8, and each gradient is made from 32 images. Beside it, one
-# process computes the same three gradients one by one.
+# Does it train as one process would? Rank 0 serves, three ranks train the network of
+# lesson 8, with 32 images for each gradient. Beside it, one process computes the same
+# gradients one by one.
 
 # %%
 import torch
@@ -84,8 +80,7 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 
 # %% [markdown]
 # **In step, a parameter server trains as one process does**, with the mean of the
-# workers' gradients, as in lesson 9. Only the route of the gradients differs: all of
-# them pass through one process.
+# workers' gradients. But all gradients pass through one process.
 
 # %% [markdown] tags=["instructor"]
 # ## In step or at once: 9 minutes
@@ -100,9 +95,9 @@ print(f"{len(apart)} updates, never 1e-6 apart: {all(gap < 1e-6 for gap in apart
 # %% [markdown]
 # ## At once
 #
-# Now one worker is slow: two workers nap 20 ms for each gradient, the third 80 ms. In
-# step, all wait for the third. The other design takes each gradient *as it comes*, and
-# answers its worker at once. This is the **asynchronous** design:
+# Now one worker is slow: two workers nap 20 ms for each gradient, the third 80 ms. The
+# **asynchronous** design takes each gradient *as it comes*, and answers its worker at
+# once:
 
 # %%
 from parallel_by_hand.parameter_server.server_and_workers import serve_at_once
@@ -112,11 +107,10 @@ show(serve_at_once)
 # %% [markdown]
 # `dist.recv(letter)` without a sender receives the letter that comes first, and returns
 # the rank that sent it. `who_goes_on` chooses the workers that get an answer now: so
-# far, all that wait. The lines below the loop stop the workers; the branch with `STOP`
-# is for several servers.
+# far, all that wait. The branch with `STOP` is for several servers; the lines below the
+# loop stop the workers.
 #
-# In 800 ms the synchronous server makes 10 updates. How many can the asynchronous one
-# make?
+# In 800 ms the synchronous server makes 10 updates. And the asynchronous one?
 
 # %%
 from sidebyside import guess
@@ -135,10 +129,10 @@ reveal("12a-updates", 40 + 40 + 10, computed=True)
 draw_timelines(timelines, stamp="simulated", height=4.4)
 
 # %% [markdown]
-# Rank 0 is the server. In step, the fast workers wait three quarters of their time. At
-# once no worker waits for another; the grey at the end says that some stop sooner. In
-# 80 ms there are 4 + 4 + 1 updates instead of one, each from one gradient instead of
-# the mean of three.
+# In step, the fast workers wait three quarters of their time. At once no worker waits
+# for another; the grey at the end says that some stop sooner. In 80 ms the workers
+# bring 4, 4 and 1 gradients: 9 updates instead of one, each from one gradient instead
+# of three.
 
 # %% [markdown]
 # ## How old is a gradient?
@@ -148,8 +142,8 @@ draw_timelines(timelines, stamp="simulated", height=4.4)
 # update is the number of updates since the worker's pull: the server's version minus
 # the version in the letter.
 #
-# With these three workers, what is the mean staleness of all updates? Think of what one
-# update does to the gradients that are under way.
+# What is the mean staleness of all updates? Think of what one update does to the
+# gradients that are under way.
 
 # %%
 guess("12a-staleness", None, "What is the mean staleness?", "updates")
@@ -170,8 +164,8 @@ draw_staleness(of_workers)
 # %% [markdown]
 # Each update makes all other gradients under way older by one, and with $N$ workers
 # $N-1$ are under way. So **the mean staleness is $N-1$, however fast the workers are**.
-# It is a little less in a short run, which ends with some under way. The slow worker
-# has the oldest gradients: 6 to 8 updates old.
+# A short run has a little less: it ends with some under way. The slow worker has the
+# oldest gradients: 6 to 8 updates old.
 
 # %% [markdown]
 # ## Exercise 1: bounded staleness
@@ -244,8 +238,8 @@ check("12a-bounded", who_goes_on)
 # By hand: with bound 0 neither, with bound 1 worker 2, with bound 3 both.
 
 # %% [markdown]
-# Here is the knob, in real processes, with the same naps. `within_bound` does what you
-# were asked to write. A bound of 1,000 never makes a worker wait.
+# Here is the knob, in real processes, with the same naps. `within_bound` is our
+# `who_goes_on`. A bound of 1,000 never makes a worker wait.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -261,10 +255,9 @@ for bound in (0, 2, 1000):
 
 # %% [markdown]
 # **No gradient is older than $(N-1)(2 \cdot \text{bound} + 1)$ updates**: while it is
-# under way, each of the other workers pushes at most $2 \cdot \text{bound} + 1$ times,
-# from bound behind to bound + 1 ahead. In the long run the fast workers go at the pace
-# of the slow one. When workers are slow *in turns*, a bound costs less time than
-# waiting in step.
+# under way, each of the other workers can go from bound behind it to bound + 1 ahead.
+# In the long run the fast workers go at the pace of the slow one. Where workers are
+# slow *in turns*, a bound costs less time than waiting in step.
 
 # %% [markdown] tags=["instructor"]
 # ## Two clocks: 4 minutes
@@ -276,7 +269,7 @@ for bound in (0, 2, 1000):
 # ## Two clocks
 #
 # Which design learns faster? We train both for about two seconds, with the same rate,
-# and draw the loss over all images twice: against updates and against seconds.
+# and draw the loss twice: against updates and against seconds.
 
 # %%
 from lessons.props.parameter_server_pictures import draw_both_clocks
@@ -288,10 +281,9 @@ for design, updates, every in (("in step", 24, 1), ("at once", 210, 6)):
 draw_both_clocks(curves, updates=24)
 
 # %% [markdown]
-# The two pictures disagree. On the left, the synchronous server wins or ties: its
-# updates are means of three fresh gradients. On the right, the asynchronous one wins:
-# **in the time of one synchronous update it makes several**, each a little worse. "Loss
-# after 1,000 updates" hides the waiting; "loss after a minute" is what we pay for.
+# On the left, the synchronous server wins or ties: its updates are means of three fresh
+# gradients. On the right, the asynchronous one wins: **in the time of one synchronous
+# update it makes several**, each a little worse.
 
 # %% [markdown] tags=["instructor"]
 # ## Stale gradients: 7 minutes
@@ -304,9 +296,9 @@ draw_both_clocks(curves, updates=24)
 # %% [markdown]
 # ## How stale is too stale?
 #
-# The loss was still fine with a staleness of 2 and 8. When does it go wrong? Take the
-# simplest loss there is, $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$
-# is called the **curvature**. Every gradient is $\tau$ updates old:
+# The loss was still fine with a staleness of 2 and 8. Take the simplest loss there is,
+# $\lambda x^2/2$ with the gradient $\lambda x$; here $\lambda$ is called the
+# **curvature**. Every gradient is $\tau$ updates old:
 #
 # $$x_{t+1} = x_t - \text{step} \cdot \lambda\, x_{t-\tau}.$$
 #
@@ -409,12 +401,12 @@ check("12a-stable", stable_step)
 # Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t = \cos
 # \theta t$. So in one update it changes by
 #
-# $$x_{t+1} - x_t = 2\sin\tfrac{\theta}{2} \cdot \cos\big(\theta(t + \tfrac12) + \tfrac{\pi}{2}\big),$$
+# $$x_{t+1} - x_t = 2\sin\tfrac{\theta}{2} \cdot \cos\big(\theta(t + \tfrac12) + \tfrac{\pi}{2}\big).$$
 #
-# By the equation above this must be $-\text{step} \cdot \lambda \cos\theta(t - \tau)$,
-# a swing half a turn from the $x$ of $\tau$ updates ago. Both are equal if their
-# heights are, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and their angles:
-# $\theta(\tau + \tfrac12) = \frac{\pi}{2}$. So $\theta = \pi/(2\tau + 1)$, and
+# By the equation above this is $-\text{step} \cdot \lambda \cos\theta(t - \tau) =
+# \text{step} \cdot \lambda \cos\big(\theta(t - \tau) + \pi\big)$. So the heights are
+# equal, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and the angles,
+# $\theta(\tau + \frac12) = \frac{\pi}{2}$. Together,
 #
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
 
@@ -443,9 +435,9 @@ for delay in (0, 1, 2, 4, 8, 16):
 # %% [markdown]
 # ## The remedies
 #
-# Sixteen workers train the network. So that every run gives the same numbers, the clock
-# is *simulated*: each gradient takes 1 second or more, now and then much more, lesson
-# 6's heavy tail. Each row has the same 60 seconds, and two random starts.
+# Sixteen workers train the network. The clock is *simulated*, so that every run gives
+# the same numbers: each gradient takes 1 second or more, now and then much more, lesson
+# 6's heavy tail. Each row has 60 seconds, and two random starts.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.parameter_server.remedies import compare_remedies
@@ -461,24 +453,22 @@ for name, (losses, updates) in compare_remedies(budget=60.0, seeds=2).items():
 # alone and both synchronous designs. Dividing each step by 1 + its staleness does
 # better still. A bound, or *warm-up* with one worker alone for the first 10 seconds,
 # costs more updates here than it is worth.
-
-# %% [markdown]
+#
 # In step, only a few rounds fit: the slowest of sixteen draws from the tail nearly
-# every time. If 14 gradients of 16 are enough, about twice as many rounds fit. This is
-# one small network with one distribution of seconds: measure yours.
+# every time. If 14 gradients of 16 are enough, about twice as many rounds fit.
 
 # %% [markdown]
 # ## Exercise 3: what a backup worker saves
 #
 # With the **backup workers** of Chen et al. 2016 a round needs `needed` gradients.
-# Write `backup(seconds, needed, rounds)`. Worker `w` takes `seconds[w][i]` for its
-# gradient `i`. Return when the last round ends, and how many gradients have been thrown
-# away by then.
+# Write `backup(seconds, needed, rounds)`: when the last round ends, and how many
+# gradients have been thrown away by then. Worker `w` takes `seconds[w][i]` for its
+# gradient `i`.
 #
 # * All begin at time 0. When `needed` gradients of this round have arrived, their
 #   workers begin the next.
-# * A late gradient is thrown away when it arrives, and its worker joins the current
-#   round.
+# * A late gradient is thrown away when it arrives, and its worker begins one for the
+#   current round.
 #
 # By hand first: worker 0 always takes 1 second, worker 1 always 2, worker 2 first 4.5,
 # then 1. When do three rounds end, with 2 gradients needed?
@@ -564,16 +554,13 @@ check("12a-backup", backup)
 # %% [markdown]
 # ## The bottleneck
 #
-# So far letters took no time. Now the parameters are 200 KB, and go over the paced link
-# of 10b: $\alpha$ = 10 ms for each message, and $\beta$ = 40 ns for each byte, 8 ms for
-# a letter. For one update in step the server sends $N$ letters and receives $N$, one at
-# a time: $2N(\alpha + \beta S)$.
-#
-# A ring takes $2(N-1)(\alpha + \beta S/N)$. With 8 workers, how many milliseconds does
-# an update take with the server?
+# Now the parameters are $S$ = 200 KB, and go over the paced link of 10b: $\alpha$ = 10
+# ms for each message, and $\beta$ = 40 ns for each byte, 8 ms for a letter. For one
+# update in step the server sends $N$ letters and receives $N$, one at a time:
+# $2N(\alpha + \beta S)$. A ring takes $2(N-1)(\alpha + \beta S/N)$.
 
 # %%
-guess("12a-server", None, "One update, 8 workers, through the server?", "ms")
+guess("12a-server", None, "One update through the server, with 8 workers?", "ms")
 
 # %%
 from lessons.props.parameter_server_pictures import draw_server_costs
@@ -600,12 +587,13 @@ draw_server_costs(costs)
 
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
-# link. The ring's grows more slowly: each more rank costs two more $\alpha$, and the
+# link. The ring's grows more slowly: each further rank costs two more $\alpha$, and the
 # bytes are shared. The server's points lie below the line because the first gradient is
-# under way while the last letters go out.
+# under way while the last letters go out, and the ring's above by what real messages
+# cost.
 #
-# So do the same with servers. **$K$ servers hold a share of the parameters each**, and
-# every worker sends each of them its share of the gradient.
+# **$K$ servers hold a share of the parameters each**, and get its gradient from every
+# worker.
 
 # %%
 for servers in (1, 2, 4):
@@ -614,32 +602,30 @@ for servers in (1, 2, 4):
     predicted = server_costs.predicted_server_seconds(4, size, *pace, servers)
     moved = meter.bytes_sent + meter.bytes_received
     print(f"K = {servers}: {moved:,} bytes through rank 0", end=", ")
-    print(f"predicted {1e3 * predicted:.0f} ms, measured {1e3 * seconds:.0f} ms")
+    print(f"predicted {1e3 * predicted:.0f} ms, run {1e3 * seconds:.0f} ms")
 
 # %% [markdown]
-# **With $K$ servers each moves $1/K$ of the bytes**, here counted over four updates and
+# **With $K$ servers each moves $1/K$ of the bytes**, counted here over four updates and
 # the letters that say stop. But each still pays $\alpha$ for $2N$ letters: from some
 # $K$ on, more servers save little.
 #
 # When is one server too slow? At once, it receives a letter and sends one for each
-# gradient. A link carries both at the same time: $\alpha + \beta S$, here 18 ms. Eight
-# workers that compute nothing keep it busy:
+# gradient, both at the same time: $\alpha + \beta S$, here 18 ms. Eight workers that
+# compute nothing keep it busy:
 
 # %%
 busy = run_ranks(time_server, 1, size // 4, *pace, 20, serve_at_once, world_size=9)
 both = 1e3 * (pace[0] + pace[1] * size), 1e3 * busy[0][0]
-print(
-    "at once: predicted {:.0f} ms for each gradient, measured {:.0f} ms".format(*both)
-)
+print("at once: predicted {:.0f} ms for each gradient, run {:.0f} ms".format(*both))
 
 # %% [markdown]
 # A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta
-# S)$, for a letter travels each way. So beyond $N = G / (\alpha + \beta S) + 2$ workers
-# the gradients queue: with $G$ = 360 ms, 22.
+# S)$, for a letter travels each way. So beyond $G / (\alpha + \beta S) + 2$ workers the
+# gradients queue: with $G$ = 360 ms, 22.
 #
-# Give each of the $N$ workers' machines a server, and each machine moves what a rank of
-# a ring moves: pushing shares of gradients to their owners is a reduce-scatter, pulling
-# all shares is an all-gather.
+# With a server on each worker's machine, a machine moves what a rank of a ring moves:
+# pushing shares of gradients to their owners is a reduce-scatter, pulling all shares is
+# an all-gather.
 
 # %% [markdown] tags=["instructor"]
 # ## When one dies: 5 minutes
@@ -653,8 +639,7 @@ print(
 # ## When one dies
 #
 # The server in step saves a *checkpoint* after every ten updates: a file with the
-# parameters and the version. We let the system kill the server after update 25, so that
-# it saves nothing more.
+# parameters and the version. We kill the server after update 25.
 
 # %% tags=["raises-exception"]
 from pathlib import Path
@@ -669,9 +654,8 @@ trains = server_failures.train_with_checkpoints
 run_ranks(partial(trains, **accident, victim=0, at=25), world_size=4)
 
 # %% [markdown]
-# All work ends: the workers have no server to ask. A new server reads the file and goes
-# on; `first` is the version at which it begins. Beside it, the same training without an
-# accident:
+# All work ends. A new server reads the file and goes on; `first` is the version at
+# which it begins. Beside it, the same training without an accident:
 
 # %%
 first, saved = run_ranks(partial(trains, **accident), world_size=4)[0]
@@ -686,8 +670,8 @@ folder.cleanup()
 # The result is the same because each gradient depends only on the parameters, the
 # version and the worker. Of a worker nothing has to be saved.
 #
-# Now, at once, a *worker* is lost: at version 20 rank 3 drops its connections. Whose
-# gradients does the server get before and after that?
+# Now the server works at once, and a *worker* is lost: at version 20 rank 3 drops its
+# connections.
 
 # %%
 lose = server_failures.train_while_worker_is_lost
@@ -701,34 +685,30 @@ for worker, lost in enumerate(of_workers, 1):
 # %% [markdown]
 # **At once and without a bound, a lost worker stops no other**, until the end: our
 # server would wait for its last letter, so it needs a time limit. Here it closes its
-# connections after 200 updates, and so ends the two workers that are left. With a
-# bound, the lost worker stays the slowest, and soon all wait.
+# connections after 200 updates, and so ends the other two workers. With a bound, the
+# lost worker stays the slowest, and soon all wait.
 #
 # | dies | in step | at once |
 # |---|---|---|
-# | a worker | the server gets an error, all stop; start again, perhaps with fewer | its gradients are missing; the others go on, if there is no bound |
-# | the server | all stop; back to the checkpoint | all stop; back to the checkpoint |
-# | one of $K$ servers | all stop; all shares go back to the checkpoint | the same |
-# | a rank of a ring | all stop | |
+# | a worker | all stop; start again, perhaps with fewer | its gradients are missing; the others go on, if there is no bound |
+# | the server | all stop; back to the checkpoint | the same |
 #
-# We have not tried the row of $K$ servers: it follows from `pull`, which needs a letter
-# from each.
+# Losing one of $K$ servers is as bad: `pull` needs a letter from each.
 
 # %% [markdown]
 # ## The library
 #
 # torch has messages and no parameter server. Its tutorials built one on
-# `torch.distributed.rpc`, which is in maintenance now. Lesson 12b has a table of the
-# frameworks that still have one.
+# `torch.distributed.rpc`, which is in maintenance now.
 #
 # **Hogwild**, by Niu et al. 2011, has no server at all: processes change the same
-# parameters in shared memory, without lesson 4's lock. `python
-# demos/parameter_server/hogwild.py` counts what gets lost.
+# parameters in shared memory, without lesson 4's lock. `parameter_server/hogwild.py`
+# counts what gets lost; `parameter_server/parameter_server.py` runs all designs.
 
 # %% [markdown]
 # ## A script of your own
 #
-# Here is a server at once without our instruments, with torch alone:
+# Here is a server at once, with torch alone:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 3 demos/parameter_server/own_parameter_server.py
@@ -747,26 +727,17 @@ show(own_parameter_server.serve)
 # | equal to one process | to 10⁻⁶, after each update | no: other gradients, in another order |
 # | bytes each rank sends per step | worker P, server N · P | worker P, server P for each update |
 # | memory of each rank | server P and N gradients, optimiser; worker P and its gradient | server P, one gradient and unfinished answers, optimiser; worker the same |
-# | idle share | all wait for the slowest, and for the server | while letters travel; no more, up to G / (α + βS) + 2 workers |
-# | if one rank dies | all stop | a worker: without a bound the others go on; the server: all stop |
+# | idle share | all wait for the slowest, and for the server | only while letters travel, up to G / (α + βS) + 2 workers |
+# | if one rank dies | see the table above | |
 #
 # ## What we saw
 #
-# * In step, a parameter server trains as one process does. At once, no worker waits,
-#   and the mean staleness is $N-1$.
-# * A bound on the lead of the fast workers bounds the staleness.
 # * Against updates, the synchronous design wins or ties; against seconds, with a slow
 #   worker, the asynchronous one wins.
-# * A delay of $\tau$ updates divides the largest step by about $1.3\,\tau$. Steps
-#   divided by 1 + staleness cure that best; backup workers cure slow moments in step.
-# * Kill the server and everything stops, until a checkpoint brings it back.
-
-# %% [markdown]
-# In a terminal, `python demos/parameter_server/parameter_server.py --help` runs all
-# designs, with any number of workers and servers, and `python
-# demos/parameter_server/stale_gradients.py --help` the theorem.
+# * A bound on the lead of the fast workers bounds the staleness. Steps divided by 1 +
+#   staleness did better here.
 #
 # ## Next
 #
-# Lesson 12b has no server that can fail: every rank trains by itself for a while, and
-# only then talks, to all or to its neighbours.
+# In lesson 12b every rank trains by itself for a while, and only then talks, to all or
+# to its neighbours.

@@ -22,6 +22,7 @@ from parallel_by_hand.sgd.digits_network import (
     digits_network,
     flat_gradient,
 )
+from sidebyside.timeline.spans import label_process
 
 
 class DigitsServerUpdate(NamedTuple):
@@ -83,6 +84,7 @@ def train_digits_with_server(
     seconds for each gradient. `design` is "in step" or "at once".
     """
     rank, start = dist.get_rank(), digits_start()
+    label_process(f"server {rank}" if rank < servers else f"worker {rank}")
     letter_group()
     DigitsGradient(0)(start, 0)  # the first one takes longer: torch warms up
     dist.barrier()

@@ -17,7 +17,8 @@ from sidebyside.course.record import changed_record, keep_copy_of_record, read_r
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
-REPLACED = {"11a-replicas": "11a-stop"}  # old copies of lessons still ask for these
+# old copies of lessons still ask for these
+REPLACED = {"09-reduce": "09-museum", "11a-replicas": "11a-stop"}
 
 
 def progress(lesson: str | int | None = None) -> None:
