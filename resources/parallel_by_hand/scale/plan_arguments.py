@@ -1,10 +1,11 @@
-"""The arguments that `simulate.py` and `plan.py` share: a model and a cluster."""
+"""What `simulate.py` and `plan.py` are told alike: a model, a cluster, a strategy."""
 
 import argparse
 import json
 from dataclasses import fields, replace
 from pathlib import Path
 
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale.known_gpus import (
     CARD_SHOWS,
     GPUS,
@@ -13,7 +14,13 @@ from parallel_by_hand.scale.known_gpus import (
     UNFITTED,
 )
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.training_plan import Cluster, Model
+from parallel_by_hand.scale.plan_facts import OPTIMISERS
+from parallel_by_hand.scale.training_plan import (
+    RECOMPUTATIONS,
+    Cluster,
+    Model,
+    Strategy,
+)
 from sidebyside import at_least, between
 
 
@@ -82,6 +89,13 @@ def _own_gpu(text: str) -> dict[str, float]:
     raise argparse.ArgumentTypeError(f"must be {allowed}")
 
 
+def _bytes_of_link(text: str) -> float:
+    """An argparse type: GB/s, also where bits are said to be meant."""
+    number = text.removesuffix("GB/s").removesuffix("Gb/s").removesuffix("Gbps")
+    bits = text.endswith(("Gb/s", "Gbps"))
+    return between(0.001, 10**5)(number) / (8 if bits else 1)
+
+
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """--gpu and --gpus, and what may differ from the GPU's data sheet."""
     add, positive = parser.add_argument, between(0.001, 10**5)
@@ -92,12 +106,12 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gpus-per-node", type=at_least(1, 1024), help="default: 8 for most GPUs")
     add("--memory", type=positive, help="GB of a GPU, as it is sold")
     add("--reserve", type=between(0, 1000), help="GB for the driver, NCCL and gaps")
-    add("--within", type=positive, help="GB/s of a GPU in a node, in one direction")
-    add("--between", type=positive,
-        help="GB/s (not Gb/s) of a GPU to other nodes, in one direction")  # fmt: skip
+    add("--within", type=_bytes_of_link,
+        help="GB/s of a GPU in a node, in one direction")  # fmt: skip
+    add("--between", type=_bytes_of_link,
+        help="GB/s of a GPU to other nodes, in one direction; or 200Gb/s")  # fmt: skip
     add("--price", type=between(0, 10**6), help="of a GPU for an hour")
-    add("--attention", choices=["fused", "plain"], default="fused",
-        help="default: fused, which keeps no scores")  # fmt: skip
+    add("--tokens", type=between(1, 1e15), help="of the whole training: days, cost")
 
 
 def cluster_from_arguments(
@@ -126,3 +140,61 @@ def cluster_from_arguments(
             link = getattr(found, f"link_{name}")
             changes[f"link_{name}"] = link._replace(bandwidth=share * 1e9 * value)
     return replace(found, **changes)
+
+
+_degree = at_least(1, 100_000)
+OF_STRATEGY = {
+    "data": (_degree, "replicas"),
+    "tensor": (_degree, "ranks that share each layer"),
+    "pipeline": (at_least(1, 128), "ranks with some of the layers"),
+    "context": (_degree, "ranks that share a sequence"),
+    "shard_stage": (at_least(0, 3), "of ZeRO"),
+    "hybrid": (_degree, "groups with all shards each"),
+    "micro_batch": (_degree, "sequences"),
+    "chunks": (_degree, "stages of a rank, if interleaved"),
+}
+WORDS = {"schedule": SCHEDULES_BY_NAME, "recomputation": RECOMPUTATIONS}
+SWITCHES = "sequence_parallel", "overlap"
+
+
+def add_strategy_arguments(
+    parser: argparse.ArgumentParser, default: Strategy | None = None
+) -> None:
+    """The fields of `Strategy`; without a default what is not said may be anything."""
+
+    def add(name: str, text: str = "", **options) -> None:
+        value = getattr(default, name, None)
+        text += f"default: {'the fastest' if value is None else value}"
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, default=value, help=text, **options)
+
+    for name, (kind, text) in OF_STRATEGY.items():
+        add(name, f"{text}; ", type=kind)
+    for name, choices in WORDS.items():
+        add(name, choices=choices)
+    for name in SWITCHES:
+        add(name, action="store_true")
+    parser.add_argument("--attention", choices=["fused", "plain"], default="fused",
+        help="default: fused, which keeps no scores")  # fmt: skip
+    parser.add_argument("--optimizer", choices=OPTIMISERS, default="adam",
+        help="what a GPU keeps of it; default: adam")  # fmt: skip
+
+
+def strategy_from_arguments(args: argparse.Namespace) -> dict:
+    """What was said of a strategy, by field of `Strategy`."""
+    names = [*OF_STRATEGY, *WORDS, *SWITCHES]
+    said = {name: getattr(args, name) for name in names}
+    said |= {"fused_attention": args.attention == "fused"}
+    said |= {"state": OPTIMISERS[args.optimizer]}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def arguments_of_strategy(strategy: Strategy) -> str:
+    """The same strategy as arguments of either program."""
+    flags = {name: getattr(strategy, name) for name in [*OF_STRATEGY, *WORDS]}
+    if strategy.schedule != "interleaved":
+        del flags["chunks"]
+    flags |= {name: "" for name in SWITCHES if getattr(strategy, name)}
+    return " ".join(
+        f"--{name.replace('_', '-')} {value}".strip() for name, value in flags.items()
+    )

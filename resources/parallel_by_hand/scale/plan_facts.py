@@ -18,7 +18,13 @@ def tokens_per_second(step: SimulatedStep) -> float:
     return step.batch * step.model.sequence / step.seconds
 
 
-def facts_of_step(step: SimulatedStep, tokens: float = 0) -> dict:
+def cost_of_tokens(step: SimulatedStep, tokens: float) -> float:
+    """Of all GPUs, in the currency of `Cluster.price`."""
+    hours = tokens / tokens_per_second(step) / 3600
+    return hours * step.cluster.gpus * step.cluster.price
+
+
+def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
     """For JSON: seconds, bytes as GB, shares, tokens; days, cost and energy for all."""
     rate = tokens_per_second(step)
     memory = {part: size / 1e9 for part, size in step.memory._asdict().items()}
@@ -53,9 +59,9 @@ def _plain(strategy) -> dict:
     return fields | {"state": strategy.state._asdict()}
 
 
-def print_facts(step: SimulatedStep, tokens: float = 0) -> None:
-    """Tokens per second; memory by part; what so many tokens take and cost."""
-    facts = facts_of_step(step, tokens)
+def print_facts(step: SimulatedStep) -> None:
+    """Tokens per second, utilisation, and memory by part."""
+    facts = facts_of_step(step)
     print(
         f"{facts['tokens_per_s_per_gpu']:,.0f} tokens/s per GPU, "
         f"{facts['tokens_per_s']:,.0f} in all; utilisation: model "
@@ -63,7 +69,12 @@ def print_facts(step: SimulatedStep, tokens: float = 0) -> None:
     )
     parts = (f"{part} {size:.1f}" for part, size in facts["memory_gb"].items() if size)
     print(f"GB on the fullest GPU, of {facts['room_gb']:.1f}: {', '.join(parts)}")
+
+
+def print_training(step: SimulatedStep, tokens: float | None) -> None:
+    """What so many tokens take and cost."""
     if tokens:
+        facts = facts_of_step(step, tokens)
         print(f"{tokens:,.0f} tokens take {facts['days']:,.1f} days, cost "
               f"{facts['cost']:,.0f}, and need {facts['gpus_mwh']:,.1f} MWh for the "
               f"GPUs, {facts['nodes_mwh']:,.1f} for whole nodes")  # fmt: skip
@@ -88,6 +99,10 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         megatron.append(zero if s.shard_stage == 1 else "--use-megatron-fsdp")
     if s.recomputation != "none":
         megatron.append(f"--recompute-granularity {s.recomputation}")
+    if s.recomputation == "full":
+        megatron.append("--recompute-method uniform --recompute-num-layers 1")
+    if s.overlap and s.data > 1 and s.shard_stage < 2:
+        megatron.append("--overlap-grad-reduce")
     shard = s.shard_ranks // s.context if s.shard_stage > 1 else 1
     titan = {
         "parallelism.data_parallel_shard_degree": shard,
@@ -95,9 +110,17 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         "parallelism.tensor_parallel_degree": s.tensor,
         "parallelism.pipeline_parallel_degree": s.pipeline,
         "parallelism.context_parallel_degree": s.context,
-        "training.local_batch_size": step.batch // s.data,
+        "training.global_batch_size": step.batch,
+        "training.local_batch_size": s.micro_batch,
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
+    if s.pipeline > 1:  # a local batch is cut into micro-batches
+        schedule = "Interleaved1F1B" if s.schedule == "interleaved" else "1F1B"
+        titan |= {
+            "training.local_batch_size": step.batch // s.data,
+            "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
+            "parallelism.pipeline_parallel_schedule": f'"{schedule}"',
+        }
     return {
         "Megatron-LM": " ".join(megatron),
         "torchtitan": "  ".join(f"{key} = {value}" for key, value in titan.items()),
@@ -138,3 +161,11 @@ def what_would_fit(
         if 1e9 * needed[name] <= cluster.memory:
             break
     return needed
+
+
+def print_what_would_fit(needed: dict[str, float], cluster: Cluster) -> None:
+    """A line for each way out: what a GPU needs, and whether it has it."""
+    room = cluster.memory / 1e9
+    print(f"\nGB that a GPU needs at the least, of {room:.1f}:")
+    for name, size in needed.items():
+        print(f"{size:10,.1f}  {name}{': fits' if size <= room else ''}")

@@ -1,5 +1,6 @@
 """Public models, today's ways to split them, and what a plan means for a training."""
 
+import argparse
 import json
 from dataclasses import replace
 
@@ -7,17 +8,26 @@ import pytest
 
 from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.legal_strategies import TODAY
+from parallel_by_hand.scale.legal_strategies import TODAY, legal_strategies
+from parallel_by_hand.scale.plan_arguments import (
+    add_cluster_arguments,
+    add_strategy_arguments,
+    arguments_of_strategy,
+    strategy_from_arguments,
+)
 from parallel_by_hand.scale.plan_facts import (
     facts_of_step,
     flags_of_plan,
     what_would_fit,
 )
+from parallel_by_hand.scale.plan_figures import draw_step, draw_sweep
+from parallel_by_hand.scale.plan_pictures import best_of_kinds, why_best
 from parallel_by_hand.scale.plan_search import (
     fastest_strategies,
     split_of,
     survey_strategies,
 )
+from parallel_by_hand.scale.plan_sweep import print_sweep, sweep_gpus
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.training_plan import Strategy
 
@@ -129,3 +139,44 @@ def test_facts_and_flags_say_the_plan():
     flags = flags_of_plan(step)
     assert "--use-distributed-optimizer" in flags["Megatron-LM"]
     assert "tensor_parallel_degree = 2" in flags["torchtitan"]
+
+
+def test_a_strategy_can_be_entered_again():
+    parser = argparse.ArgumentParser()
+    add_strategy_arguments(parser)
+    legal = [*legal_strategies(LLAMA, NODES, 64, TODAY)]
+    for strategy in legal[:: len(legal) // 50]:
+        said = parser.parse_args(arguments_of_strategy(strategy).split())
+        again = Strategy(**strategy_from_arguments(said))
+        assert replace(again, chunks=strategy.chunks) == strategy
+        assert again.stages == strategy.stages
+
+
+@pytest.mark.parametrize("text", ["200Gb/s", "200Gbps", "25GB/s", "25"])
+def test_a_link_can_be_said_in_bits(text):
+    parser = argparse.ArgumentParser()
+    add_cluster_arguments(parser)
+    assert parser.parse_args(["--between", text]).between == 25
+
+
+def test_more_gpus_are_faster_and_no_cheaper(capsys):
+    found = sweep_gpus(LLAMA, NODES, 64, TODAY, lambda strategy: True)
+    steps = print_sweep(found, 1e12)
+    assert [step.cluster.gpus for step in steps] == [16, 8, 4, 2]  # 1 has no room
+    assert len(capsys.readouterr().out.strip().splitlines()) == 5
+    seconds = [step.seconds for step in steps]
+    assert seconds == sorted(seconds)
+    assert "16 GPUs: " in draw_sweep(steps, 1e12).alt
+
+
+def test_one_sentence_says_why_the_best_is_best():
+    survey = survey_strategies(LLAMA, replace(NODES, memory=40e9), 64, ways=TODAY)
+    best = fastest_strategies(survey, 1)[0]
+    kinds = best_of_kinds(survey)
+    why = why_best(best, kinds)
+    assert f"{best.spent['computing'] / best.seconds:.0%} of the time" in why
+    for name, (step, needs) in kinds.items():
+        assert (step is None) == (needs + survey.cluster.reserve > 40e9 or not needs)
+        if name in why and step:
+            assert f"{name} takes {step.seconds / best.seconds - 1:.1%} longer" in why
+    assert "GB of 40" in draw_step(best).alt
