@@ -15,8 +15,8 @@ Try:      --between 1: a slow network between the machines. --model llama3-70b -
 import argparse
 import json
 from contextlib import nullcontext, redirect_stdout
-from functools import partial
 from io import StringIO
+from typing import NamedTuple
 
 from parallel_by_hand.scale.known_gpus import UNFITTED
 from parallel_by_hand.scale.legal_strategies import (
@@ -30,7 +30,6 @@ from parallel_by_hand.scale.plan_arguments import (
     add_cluster_arguments,
     add_model_arguments,
     add_strategy_arguments,
-    arguments_of_strategy,
     cluster_from_arguments,
     model_from_arguments,
     strategy_from_arguments,
@@ -39,36 +38,30 @@ from parallel_by_hand.scale.plan_facts import (
     facts_of_step,
     flags_of_plan,
     print_facts,
-    print_training,
-    print_what_would_fit,
     what_would_fit,
 )
-from parallel_by_hand.scale.plan_figures import draw_step, draw_sweep
-from parallel_by_hand.scale.plan_pictures import (
-    best_of_kinds,
-    print_best_plans,
-    print_kinds,
-    why_best,
-)
+from parallel_by_hand.scale.plan_pictures import draw_step, print_best_plans, print_why
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
-from parallel_by_hand.scale.plan_sweep import print_sweep, sweep_gpus
+from parallel_by_hand.scale.plan_sweep import draw_sweep, print_sweep, sweep_gpus
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 from sidebyside import at_least, picture_file, program_parser, run_program
 
-ALWAYS_SAID = {"fused_attention", "state"}  # of a strategy
+
+class Question(NamedTuple):
+    """What is to be planned; what was `said` of a strategy is by field."""
+
+    model: Model
+    cluster: Cluster
+    batch: int
+    ways: Ways
+    said: dict
+
+    def asked(self, strategy: Strategy) -> bool:
+        return all(getattr(strategy, n) == value for n, value in self.said.items())
 
 
-def ways_of(said: dict) -> Ways:
-    fused, state = said["fused_attention"], said["state"]
-    return TODAY._replace(fused_attention=fused, state=state)
-
-
-def is_asked(strategy: Strategy, said: dict) -> bool:
-    return all(getattr(strategy, name) == value for name, value in said.items())
-
-
-def read_arguments() -> tuple[argparse.Namespace, Model, Cluster, dict]:
-    """What was asked; what was said of a strategy is a dict of its fields."""
+def read_arguments() -> tuple[argparse.Namespace, Question]:
+    """What was asked, if it is possible."""
     parser = program_parser(__doc__)
     add_model_arguments(parser, Model(36, 4096, 32, 2048, 51_200))
     add_strategy_arguments(parser)
@@ -85,76 +78,64 @@ def read_arguments() -> tuple[argparse.Namespace, Model, Cluster, dict]:
     model = model_from_arguments(args)
     cluster = cluster_from_arguments(parser, args, args.gpus)
     said = strategy_from_arguments(args)
+    fused, state = said.pop("fused_attention"), said.pop("state")
+    ways = TODAY._replace(fused_attention=fused, state=state)
+    question = Question(model, cluster, args.batch, ways, said)
     names = ["tensor", "pipeline"] + ["data"] * (model.sequence <= SHORT)
     degrees = {name: said[name] for name in names if name in said}
     if problem := why_no_strategy(model, cluster, args.batch, degrees):
         parser.error(problem)
-    legal = legal_strategies(model, cluster, args.batch, ways_of(said))
-    if not any(is_asked(strategy, said) for strategy in legal):
-        words = ", ".join(f"{n} {v}" for n, v in said.items() if n not in ALWAYS_SAID)
+    if not any(map(question.asked, legal_strategies(*question[:4]))):
+        words = ", ".join(f"{name} {value}" for name, value in said.items())
         parser.error(f"the search tries nothing with {words}; simulate.py may")
-    return args, model, cluster, said
+    return args, question
 
 
-def print_question(args: argparse.Namespace, model: Model, cluster: Cluster) -> None:
-    """The model, the GPUs and their links, as they were understood."""
-    unfitted = ", unfitted" if args.gpu in UNFITTED else ""
-    within, between = cluster.link_within, cluster.link_between
-    print(
-        f"{model.numbers / 1e9:.3g} billion parameters on {args.gpus:,} {args.gpu}"
-        f"{unfitted}, {args.batch:,} sequences of {model.sequence:,}\n"
-        f"what rings reach for each GPU: {within.bandwidth / 1e9:.3g} GB/s in a node, "
-        f"{between.bandwidth / 1e9:.3g} GB/s between nodes"
-    )
-
-
-def sweep(args: argparse.Namespace, model: Model, cluster: Cluster, said: dict) -> dict:
+def sweep(args: argparse.Namespace, question: Question) -> dict:
     """Print and draw the best plan for ever fewer GPUs."""
     tokens = args.tokens or 1e12
-    asked = partial(is_asked, said=said)
-    found = sweep_gpus(model, cluster, args.batch, ways_of(said), asked)
-    steps = print_sweep(found, tokens)
+    steps = print_sweep(sweep_gpus(*question[:4], question.asked), tokens)
     if args.output and steps:
         draw_sweep(steps, tokens).savefig(args.output, dpi=150)
     return {"sweep": [facts_of_step(step, tokens) for step in steps]}
 
 
-def plan(args: argparse.Namespace, model: Model, cluster: Cluster, said: dict) -> dict:
+def plan(args: argparse.Namespace, question: Question) -> dict:
     """Print and draw the best plans, and what the others lose."""
-    asked, ways = partial(is_asked, said=said), ways_of(said)
-    survey = survey_strategies(model, cluster, args.batch, print, ways)
-    best = fastest_strategies(survey, among=asked, tell=print)
-    facts: dict = {"plans": [facts_of_step(step, args.tokens) for step in best]}
-    print_best_plans(survey, best, asked)
+    model, cluster, batch, ways, said = question
+    survey = survey_strategies(model, cluster, batch, print, ways)
+    best = fastest_strategies(survey, among=question.asked, tell=print)
+    print_best_plans(survey, best, question.asked)
     if not best:
-        needs = what_would_fit(model, cluster, args.batch, ways)
-        print_what_would_fit(needs, cluster)
-        return facts | {"would_fit_gb": needs}
-    first = best[0]
+        needs = what_would_fit(model, cluster, batch, ways)
+        print(f"\nGB that a GPU needs at the least, of {cluster.memory / 1e9:.1f}:")
+        for name, size in needs.items():
+            fits = ": fits" if 1e9 * size <= cluster.memory else ""
+            print(f"{size:10,.1f}  {name}{fits}")
+        return {"plans": [], "would_fit_gb": needs}
     print("\nthe first:")
-    print_facts(first)
-    print_training(first, args.tokens)
-    flags = flags_of_plan(first)
-    flags["simulate.py"] = arguments_of_strategy(first.strategy)
-    for program, text in flags.items():
-        print(f"{program}: {text}")
+    print_facts(best[0], args.tokens)
+    if not said:
+        print_why(survey, best[0])
     if args.output:
-        draw_step(first).savefig(args.output, dpi=150)
-    if said.keys() - ALWAYS_SAID:
-        return facts | {"flags": flags}
-    kinds = best_of_kinds(survey)
-    why = why_best(first, kinds)
-    print(f"why: {why}")
-    print_kinds(kinds, first)
-    return facts | {"flags": flags, "why": why}
+        draw_step(best[0]).savefig(args.output, dpi=150)
+    plans = [facts_of_step(step, args.tokens) for step in best]
+    return {"plans": plans, "flags": flags_of_plan(best[0])}
 
 
 def main() -> None:
-    args, model, cluster, said = read_arguments()
-    answer = sweep if args.sweep else plan
+    args, question = read_arguments()
+    model, cluster = question[:2]
+    unfitted = ", unfitted" if args.gpu in UNFITTED else ""
+    within, between = cluster.link_within.bandwidth, cluster.link_between.bandwidth
     with redirect_stdout(StringIO()) if args.json else nullcontext():
-        print_question(args, model, cluster)
-        facts = answer(args, model, cluster, said)
+        print(
+            f"{model.numbers / 1e9:.3g} billion parameters on {args.gpus:,} {args.gpu}"
+            f"{unfitted}, {args.batch:,} sequences of {model.sequence:,}\n"
+            f"rings reach {within / 1e9:.3g} GB/s for each GPU in a node, "
+            f"{between / 1e9:.3g} between nodes"
+        )
+        facts = (sweep if args.sweep else plan)(args, question)
     if args.json:
         print(json.dumps(facts, indent=1))
 

@@ -8,7 +8,8 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
           and more memory. --tensor 16 --pipeline 2: tensor ranks that talk across
           nodes. --trace step.json, and open it in https://ui.perfetto.dev.
           --rows resources/data/published_runs.csv: what published runs measured,
-          beside the simulator and beside the best constant.
+          beside the simulator and beside the best constant. --ranks of the same file:
+          where the planner sees the splits that they chose (two minutes).
           10,240 GPUs: --layers 80 --hidden 12288 --heads 96 --data 128 --tensor 8
           --pipeline 10 --micro-batch 1 --batch 3072.
 """
@@ -18,6 +19,7 @@ import json
 from math import prod
 from pathlib import Path
 
+from parallel_by_hand.scale.legal_strategies import TODAY
 from parallel_by_hand.scale.plan_arguments import (
     add_cluster_arguments,
     add_model_arguments,
@@ -27,8 +29,10 @@ from parallel_by_hand.scale.plan_arguments import (
     strategy_from_arguments,
 )
 from parallel_by_hand.scale.plan_facts import facts_of_step, print_training
-from parallel_by_hand.scale.plan_figures import draw_step
+from parallel_by_hand.scale.plan_pictures import draw_step, print_place
+from parallel_by_hand.scale.plan_search import split_of, survey_strategies
 from parallel_by_hand.scale.published_table import (
+    HeldRow,
     facts_of_rows,
     hold_rows,
     print_rows,
@@ -49,18 +53,34 @@ from sidebyside import (
 MOST_LANES = 8  # stages in the text timeline
 
 
-def hold(parser: argparse.ArgumentParser, path: Path, as_json: bool) -> None:
-    """Every row of a table of published runs, simulated."""
+def hold(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Every row of a table of published runs, simulated, or its split ranked."""
+    option, path = ("ranks", args.ranks) if args.ranks else ("rows", args.rows)
     try:
         held = hold_rows(read_published_rows(path))
     except OSError as problem:
-        parser.error(f"argument --rows: {path}: {problem.strerror}")
+        parser.error(f"argument --{option}: {path}: {problem.strerror}")
     except ValueError as problem:
-        parser.error(f"argument --rows: {problem}")
-    if as_json:
+        parser.error(f"argument --{option}: {problem}")
+    if args.ranks:
+        print_ranks(held)
+    elif args.json:
         print(json.dumps(facts_of_rows(held), indent=1))
     else:
         print_rows(held)
+
+
+def print_ranks(held: list[HeldRow]) -> None:
+    """Where the planner sees each split (data, tensor, pipeline) that was chosen."""
+    rows = [one.row for one in held]
+    chosen = {(row.name, row.cluster, split_of(row.strategy)): row for row in rows}
+    for (name, _, split), row in chosen.items():
+        ways = TODAY._replace(fused_attention=row.strategy.fused_attention)
+        survey = survey_strategies(row.model, row.cluster, row.batch, ways=ways)
+        try:
+            print_place(f"{name} {row.family}", survey, split)
+        except ValueError as problem:
+            print(f"{name:<27} {problem}")
 
 
 def main() -> None:
@@ -72,12 +92,13 @@ def main() -> None:
     add("--batch", type=at_least(1, 10**6), default=128, help="sequences; default: 128")
     add("--gpus", type=at_least(1, 10**6), help="default: what the degrees multiply to")
     add("--rows", type=Path, help="simulate a CSV of published runs instead")
+    add("--ranks", type=Path, help="of such a CSV: how the planner ranks its splits")
     add("--json", action="store_true", help="print JSON and nothing else")
     add("--trace", type=output_file, help="write a Chrome trace of the step")
     add("--output", type=picture_file, help="draw it, such as step.png")
     args = parser.parse_args()
-    if args.rows:
-        hold(parser, args.rows, args.json)
+    if args.rows or args.ranks:
+        hold(parser, args)
         return
     degrees = args.data, args.tensor, args.pipeline, args.context
     cluster = cluster_from_arguments(parser, args, args.gpus or prod(degrees))

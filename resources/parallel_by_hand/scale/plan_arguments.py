@@ -142,59 +142,41 @@ def cluster_from_arguments(
     return replace(found, **changes)
 
 
-_degree = at_least(1, 100_000)
-OF_STRATEGY = {
-    "data": (_degree, "replicas"),
-    "tensor": (_degree, "ranks that share each layer"),
-    "pipeline": (at_least(1, 128), "ranks with some of the layers"),
-    "context": (_degree, "ranks that share a sequence"),
-    "shard_stage": (at_least(0, 3), "of ZeRO"),
-    "hybrid": (_degree, "groups with all shards each"),
-    "micro_batch": (_degree, "sequences"),
-    "chunks": (_degree, "stages of a rank, if interleaved"),
-}
-WORDS = {"schedule": SCHEDULES_BY_NAME, "recomputation": RECOMPUTATIONS}
-SWITCHES = "sequence_parallel", "overlap"
-
-
 def add_strategy_arguments(
     parser: argparse.ArgumentParser, default: Strategy | None = None
 ) -> None:
     """The fields of `Strategy`; without a default what is not said may be anything."""
-
-    def add(name: str, text: str = "", **options) -> None:
+    degree = at_least(1, 100_000)
+    kinds = {
+        "data": (degree, "replicas; "),
+        "tensor": (degree, "ranks that share each layer; "),
+        "pipeline": (at_least(1, 128), "ranks with some of the layers; "),
+        "context": (degree, "ranks that share a sequence; "),
+        "shard_stage": (at_least(0, 3), "of ZeRO; "),
+        "hybrid": (degree, "groups with all shards each; "),
+        "micro_batch": (degree, "sequences; "),
+        "chunks": (degree, "stages of a rank, if interleaved; "),
+        "schedule": (SCHEDULES_BY_NAME, ""),
+        "recomputation": (RECOMPUTATIONS, ""),
+        "sequence_parallel": (None, ""),
+        "overlap": (None, "gradients travel during backward; "),
+    }
+    add = parser.add_argument
+    for name, (kind, text) in kinds.items():
         value = getattr(default, name, None)
+        options = {"type": kind} if callable(kind) else {"choices": kind}
+        options = options if kind else {"action": "store_true"}
         text += f"default: {'the fastest' if value is None else value}"
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, default=value, help=text, **options)
-
-    for name, (kind, text) in OF_STRATEGY.items():
-        add(name, f"{text}; ", type=kind)
-    for name, choices in WORDS.items():
-        add(name, choices=choices)
-    for name in SWITCHES:
-        add(name, action="store_true")
-    parser.add_argument("--attention", choices=["fused", "plain"], default="fused",
+        add(f"--{name.replace('_', '-')}", default=value, help=text, **options)
+    add("--attention", choices=["fused", "plain"], default="fused",
         help="default: fused, which keeps no scores")  # fmt: skip
-    parser.add_argument("--optimizer", choices=OPTIMISERS, default="adam",
+    add("--optimizer", choices=OPTIMISERS, default="adam",
         help="what a GPU keeps of it; default: adam")  # fmt: skip
 
 
 def strategy_from_arguments(args: argparse.Namespace) -> dict:
     """What was said of a strategy, by field of `Strategy`."""
-    names = [*OF_STRATEGY, *WORDS, *SWITCHES]
-    said = {name: getattr(args, name) for name in names}
+    said = {field.name: getattr(args, field.name, None) for field in fields(Strategy)}
     said |= {"fused_attention": args.attention == "fused"}
     said |= {"state": OPTIMISERS[args.optimizer]}
     return {name: value for name, value in said.items() if value is not None}
-
-
-def arguments_of_strategy(strategy: Strategy) -> str:
-    """The same strategy as arguments of either program."""
-    flags = {name: getattr(strategy, name) for name in [*OF_STRATEGY, *WORDS]}
-    if strategy.schedule != "interleaved":
-        del flags["chunks"]
-    flags |= {name: "" for name in SWITCHES if getattr(strategy, name)}
-    return " ".join(
-        f"--{name.replace('_', '-')} {value}".strip() for name, value in flags.items()
-    )

@@ -18,18 +18,12 @@ def tokens_per_second(step: SimulatedStep) -> float:
     return step.batch * step.model.sequence / step.seconds
 
 
-def cost_of_tokens(step: SimulatedStep, tokens: float) -> float:
-    """Of all GPUs, in the currency of `Cluster.price`."""
-    hours = tokens / tokens_per_second(step) / 3600
-    return hours * step.cluster.gpus * step.cluster.price
-
-
 def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
     """For JSON: seconds, bytes as GB, shares, tokens; days, cost and energy for all."""
     rate = tokens_per_second(step)
     memory = {part: size / 1e9 for part, size in step.memory._asdict().items()}
     facts = {
-        "strategy": _plain(step.strategy),
+        "strategy": vars(step.strategy) | {"state": step.strategy.state._asdict()},
         "seconds": step.seconds,
         "spent_seconds": step.spent,
         "tokens_per_s": rate,
@@ -54,13 +48,8 @@ def _facts_of_training(step: SimulatedStep, seconds: float) -> dict:
     }
 
 
-def _plain(strategy) -> dict:
-    fields = {name: getattr(strategy, name) for name in strategy.__dataclass_fields__}
-    return fields | {"state": strategy.state._asdict()}
-
-
-def print_facts(step: SimulatedStep) -> None:
-    """Tokens per second, utilisation, and memory by part."""
+def print_facts(step: SimulatedStep, tokens: float | None) -> None:
+    """Tokens per second, memory by part, what tokens cost, and flags."""
     facts = facts_of_step(step)
     print(
         f"{facts['tokens_per_s_per_gpu']:,.0f} tokens/s per GPU, "
@@ -69,6 +58,9 @@ def print_facts(step: SimulatedStep) -> None:
     )
     parts = (f"{part} {size:.1f}" for part, size in facts["memory_gb"].items() if size)
     print(f"GB on the fullest GPU, of {facts['room_gb']:.1f}: {', '.join(parts)}")
+    print_training(step, tokens)
+    for program, flags in flags_of_plan(step).items():
+        print(f"{program}: {flags}")
 
 
 def print_training(step: SimulatedStep, tokens: float | None) -> None:
@@ -81,7 +73,7 @@ def print_training(step: SimulatedStep, tokens: float | None) -> None:
 
 
 def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
-    """The same plan in the words of Megatron-LM's arguments and torchtitan's TOML."""
+    """The plan in the words of simulate.py, Megatron-LM, and torchtitan's TOML."""
     s, layers = step.strategy, step.model.layers
     megatron = [
         f"--tensor-model-parallel-size {s.tensor}",
@@ -121,7 +113,13 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
             "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
             "parallelism.pipeline_parallel_schedule": f'"{schedule}"',
         }
+    ours = " ".join(
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in vars(s).items()
+        if value is not False and name not in ("state", "fused_attention")
+    )
     return {
+        "simulate.py": ours.replace(" True", ""),
         "Megatron-LM": " ".join(megatron),
         "torchtitan": "  ".join(f"{key} = {value}" for key, value in titan.items()),
     }
@@ -161,11 +159,3 @@ def what_would_fit(
         if 1e9 * needed[name] <= cluster.memory:
             break
     return needed
-
-
-def print_what_would_fit(needed: dict[str, float], cluster: Cluster) -> None:
-    """A line for each way out: what a GPU needs, and whether it has it."""
-    room = cluster.memory / 1e9
-    print(f"\nGB that a GPU needs at the least, of {room:.1f}:")
-    for name, size in needed.items():
-        print(f"{size:10,.1f}  {name}{': fits' if size <= room else ''}")

@@ -1,7 +1,9 @@
-"""What a search has found, as tables, and why the first is first in one sentence."""
+"""What a search has found: tables, why the first is first, and its picture."""
 
 from collections.abc import Callable
 from typing import NamedTuple
+
+from matplotlib.patches import Patch
 
 from parallel_by_hand.scale.plan_search import (
     Split,
@@ -10,11 +12,16 @@ from parallel_by_hand.scale.plan_search import (
     rank_of_split,
 )
 from parallel_by_hand.scale.simulated_step import SimulatedStep
+from parallel_by_hand.scale.simulated_timeline import timeline_of_step
+from parallel_by_hand.scale.step_tables import draw_memory
 from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Cluster, Strategy
+from sidebyside import COLOURS, figure
+from sidebyside.timeline.figures import FIXED, IDLE, PALE
 
 Kind = Callable[[Strategy, Cluster], bool]
+ALONE = "data parallel alone"
 SPLITS: dict[str, Kind] = {
-    "data parallel alone": lambda s, c: s.tensor == s.pipeline == 1,
+    ALONE: lambda s, c: s.tensor == s.pipeline == 1,
     "tensor without pipeline": lambda s, c: s.tensor > 1 and s.pipeline == 1,
     "pipeline without tensor": lambda s, c: s.tensor == 1 and s.pipeline > 1,
     "tensor with pipeline": lambda s, c: s.tensor > 1 and s.pipeline > 1,
@@ -23,7 +30,6 @@ KINDS: dict[str, Kind] = SPLITS | {
     "no ZeRO": lambda s, c: not s.shard_stage,
     "tensor beyond a machine": lambda s, c: s.tensor > c.gpus_per_node,
     "ZeRO-3 everywhere": lambda s, c: s.shard_stage == 3,
-    "no recomputation": lambda s, c: s.recomputation == "none",
     "full recomputation": lambda s, c: s.recomputation == "full",
 }
 HEAD = "data tensor pipe ZeRO micro schedule    again      memory     step  model use"
@@ -69,11 +75,41 @@ def print_best_plans(
 OFTEN_MISSED = 0.05  # the mean of published runs: see `published_table.py`
 
 
+def what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
+    """The part of the step that has grown most compared with the best."""
+    grown = {part: t - best.spent[part] for part, t in step.spent.items()}
+    part = max(grown, key=grown.__getitem__)
+    again, of_best = (
+        RECOMPUTATIONS.index(s.strategy.recomputation) for s in (step, best)
+    )
+    words = {
+        "computing": "computing" + " again" * (again > of_best),
+        "waiting": "waiting",
+    }
+    return f"+{grown[part]:.2f} s {words.get(part, f'{part} messages')}"
+
+
 class BestOfKind(NamedTuple):
     """The fastest step of a kind; if none fits, the bytes that it needs, or 0."""
 
     step: SimulatedStep | None
     needs: float
+
+    def loses_to(self, best: SimulatedStep) -> str:
+        """By how much it takes longer, and why."""
+        if not self.step:
+            needs = f"needs {self.needs / 1e9:,.0f} GB"
+            return needs if self.needs else "is impossible with these sizes"
+        slower, why = (
+            self.step.seconds / best.seconds - 1,
+            what_costs_more(self.step, best),
+        )
+        near = ", less than the simulator misses by" if slower < OFTEN_MISSED else ""
+        return (
+            f"takes {slower:.1%} longer ({why}{near})"
+            if slower
+            else "is the best of all"
+        )
 
 
 def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:
@@ -90,64 +126,26 @@ def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:
     return found
 
 
-REASONS = {
-    "computing": "computing",
-    "tensor": "messages within layers",
-    "pipeline": "messages between stages",
-    "data": "messages between replicas",
-    "waiting": "waiting in the pipeline",
-}
-
-
-def _what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
-    """The part of the step that has grown most compared with the best."""
-    grown = {part: t - best.spent[part] for part, t in step.spent.items()}
-    part = max(grown, key=grown.__getitem__)
-    order = RECOMPUTATIONS.index
-    again = order(step.strategy.recomputation) > order(best.strategy.recomputation)
-    reason = "computing again" if part == "computing" and again else REASONS[part]
-    return f"+{grown[part]:.2f} s {reason}"
-
-
 def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
     """One sentence: how the best spends its time, and what other kinds lose by."""
-
-    def loses(name: str) -> str:
-        step, needs = kinds[name]
-        if not step:
-            needed = (
-                f"needs {needs / 1e9:,.0f} GB"
-                if needs
-                else "is impossible with these sizes"
-            )
-            return f"{name} {needed}"
-        slower = step.seconds / best.seconds - 1
-        why = _what_costs_more(step, best)
-        near = ", less than the simulator misses by" if slower < OFTEN_MISSED else ""
-        return f"{name} takes {slower:.1%} longer ({why}{near})"
-
     share, again = best.spent["computing"] / best.seconds, best.strategy.recomputation
     twice = {"none": "nothing", "selective": "attention", "full": "all layers"}[again]
-    clauses = [f"its GPUs compute for {share:.0%} of the time, {twice} twice"]
-    own = next(n for n, kind in SPLITS.items() if kind(best.strategy, best.cluster))
-    others = [name for name in SPLITS if name != own]
+    others = [n for n, kind in SPLITS.items() if not kind(best.strategy, best.cluster)]
     others.sort(key=lambda n: kinds[n].step.seconds if kinds[n].step else float("inf"))
-    named = dict.fromkeys([others[0], *SPLITS][:2])  # the next, and the plainest
-    named |= {"no ZeRO": None} if best.strategy.shard_stage else {}
-    clauses += [loses(name) for name in named if name != own]
-    return "; ".join(clauses)
+    named = [others[0], *(n for n in others[1:] if n == ALONE)]
+    named += ["no ZeRO"] if best.strategy.shard_stage else []
+    clauses = (f"; {name} {kinds[name].loses_to(best)}" for name in named)
+    return f"GPUs compute for {share:.0%} of the time, {twice} twice" + "".join(clauses)
 
 
-def print_kinds(kinds: dict[str, BestOfKind], best: SimulatedStep) -> None:
-    """The best of each kind, and what it loses by; or the least memory it needs."""
-    print("\nthe best of each kind     step      most of the difference")
-    for name, (step, needs) in kinds.items():
-        if step and step.strategy == best.strategy:
-            print(f"{name:<24} {best.seconds:6.2f} s  this is the best of all")
-        elif step:
-            print(f"{name:<24} {step.seconds:6.2f} s  {_what_costs_more(step, best)}")
-        elif needs:
-            print(f"{name:<24}    none    needs {needs / 1e9:,.0f} GB")
+def print_why(survey: StrategySurvey, best: SimulatedStep) -> None:
+    """Why the best is best, and the best of each kind that is possible."""
+    kinds = best_of_kinds(survey)
+    print(f"why: {why_best(best, kinds)}\n\nthe best of each kind")
+    for name, kind in kinds.items():
+        if kind.needs:
+            seconds = f"{kind.step.seconds:8.2f} s" if kind.step else "      none"
+            print(f"{name:<24}{seconds}  {kind.loses_to(best)}")
 
 
 def print_place(
@@ -158,5 +156,33 @@ def print_place(
 ) -> None:
     """Where a split stands among all that fit somehow, and what it loses."""
     place, splits, own, first = rank_of_split(survey, split, among)
-    slower = 100 * (own.seconds / first.seconds - 1)
-    print(f"{name:<27} {split!s:<12} {place:2} of {splits:3}, {slower:.1f} % slower")
+    slower, why = own.seconds / first.seconds - 1, what_costs_more(own, first)
+    loses = f"{slower:.1%} slower: {why}" if slower else "none is faster"
+    print(f"{name:<27} {split!s:<12} {place:2} of {splits:3}, {loses}")
+
+
+OF_SPANS = {"wait": PALE} | FIXED | {"update": COLOURS[2]}
+
+
+def draw_step(step: SimulatedStep):
+    """Memory by part beside the room of a GPU, and the timeline of one replica."""
+    ranks = step.strategy.pipeline
+    height = 2.4 + min(0.5 * ranks, 16)
+    fig, (memory, times) = figure(2, 1, height=height, stamp="simulated")
+    draw_memory(step, memory)
+    spans = timeline_of_step(step).spans
+    for kind, colour in OF_SPANS.items():
+        for rank in range(ranks):
+            lane = f"stage {rank}"
+            mine = [s for s in spans if s.lane == lane and s.name.startswith(kind)]
+            extents = [(span.start, span.end - span.start) for span in mine]
+            times.broken_barh(extents, (rank - 0.35, 0.7), fc=colour, lw=0)
+    times.set_facecolor(IDLE)
+    times.set_ylim(ranks - 0.5, -0.5)
+    times.set_yticks(range(ranks), [f"stage {rank}" for rank in range(ranks)])
+    times.set_xlim(0, step.seconds)
+    times.set_xlabel("seconds of one step on a replica; grey is idle")
+    key = [Patch(fc=colour, ec="black", label=k) for k, colour in OF_SPANS.items()]
+    times.legend(handles=key, ncols=4, loc="lower left", bbox_to_anchor=(0, 1),
+                 frameon=False, fontsize=8)  # fmt: skip
+    return fig

@@ -61,26 +61,19 @@ def _print_bytes_sent(step: SimulatedStep) -> None:
         print(f"MB sent, by {of}: {parts}")
 
 
-def draw_memory(step: SimulatedStep):
-    """A bar of memory for each rank of the pipeline; dotted: the room of a GPU."""
-    height = 0.3 * len(step.ledgers) + 1.2
-    fig, ax = figure(height=height, stamp="computed", alt=memory_in_words(step))
-    draw_bars_of_memory(ax, step)
-    return fig
+def draw_memory(step: SimulatedStep, ax=None):
+    """A bar of memory for each rank of the pipeline, on axes or a figure of its own.
 
-
-def memory_in_words(step: SimulatedStep) -> str:
-    """The same for people who do not see it."""
-    return f"memory in GB of {step.cluster.memory / 1e9:.0f}, by stage: " + "; ".join(
-        f"stage {rank}: {sum(ledger) / 1e9:.1f}"
-        for rank, ledger in enumerate(step.ledgers)
-    )
-
-
-def draw_bars_of_memory(ax, step: SimulatedStep) -> None:
-    """A bar for each rank of the pipeline, beside the room and its reserve."""
+    Dotted is the room of a GPU, hatched what is reserved of it.
+    """
     totals = [sum(ledger) / 1e9 for ledger in step.ledgers]
-    room, reserve = step.cluster.memory / 1e9, step.cluster.reserve / 1e9
+    room = step.cluster.memory / 1e9
+    alt = f"memory in GB of {room:.0f}, by stage: " + "; ".join(
+        f"stage {rank}: {total:.1f}" for rank, total in enumerate(totals)
+    )
+    fig = None
+    if ax is None:
+        fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="computed", alt=alt)
     names = [f"stage {rank}" for rank in range(len(totals))]
     left = [0.0] * len(totals)
     for part, colour in zip(Ledger._fields, COLOURS, strict=True):
@@ -91,12 +84,13 @@ def draw_bars_of_memory(ax, step: SimulatedStep) -> None:
         left = [start + size for start, size in zip(left, sizes, strict=True)]
     for rank, total in enumerate(totals):
         ax.text(total, rank, f" {total:.1f}", va="center", fontsize=8)
-    if max(totals) > room / 2 or reserve:
+    if max(totals) > room / 2 or step.cluster.reserve:
         ax.axvline(room, color="black", linestyle=":")
-    if reserve:
-        ax.axvspan(room - reserve, room, fc="none", ec=GREY, hatch="////",
-                   label="reserve")  # fmt: skip
+    if step.cluster.reserve:
+        ax.axvspan(room - step.cluster.reserve / 1e9, room, fc="none", ec=GREY,
+                   hatch="////", label="reserve")  # fmt: skip
     ax.invert_yaxis()
     ax.legend(ncols=len(Ledger._fields) + 1, loc="lower left", bbox_to_anchor=(0, 1),
               frameon=False, fontsize=8)  # fmt: skip
     ax.set_xlabel(f"GB on a GPU of the stage, which has room for {room:.0f}")
+    return fig
