@@ -107,7 +107,7 @@ def plan(args: argparse.Namespace, question: Question) -> dict:
     best = fastest_strategies(survey, among=question.asked, tell=print)
     print_best_plans(survey, best, question.asked)
     if not best:
-        needs = what_would_fit(model, cluster, batch, ways)
+        needs = what_would_fit(model, cluster, batch, ways, question.asked)
         print(f"\nGB that a GPU needs at the least, of {cluster.memory / 1e9:.1f}:")
         for name, size in needs.items():
             fits = ": fits" if 1e9 * size <= cluster.memory else ""

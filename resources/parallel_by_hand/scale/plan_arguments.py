@@ -15,6 +15,7 @@ from parallel_by_hand.scale.known_gpus import (
 )
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
 from parallel_by_hand.scale.plan_facts import OPTIMISERS
+from parallel_by_hand.scale.published_table import PRECISIONS
 from parallel_by_hand.scale.training_plan import (
     RECOMPUTATIONS,
     Cluster,
@@ -110,6 +111,8 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
         help="GB/s of a GPU in a node, in one direction")  # fmt: skip
     add("--between", type=_bytes_of_link,
         help="GB/s of a GPU to other nodes, in one direction; or 200Gb/s")  # fmt: skip
+    add("--precision", choices=PRECISIONS, default="bf16",
+        help="of products; default: bf16")  # fmt: skip
     add("--price", type=between(0, 10**6), help="of a GPU for an hour")
     add("--tokens", type=between(1, 1e15), help="of the whole training: days, cost")
 
@@ -129,6 +132,12 @@ def cluster_from_arguments(
     if gpus % per_node:
         allowed = f"must be up to {per_node}, or a multiple of {per_node}"
         parser.error(f"argument --gpus: {allowed}, not {gpus}")
+    faster = PRECISIONS[args.precision]
+    found = replace(
+        found,
+        peak_flops=faster * found.peak_flops,
+        attention=found.attention / faster,  # stays in 16 bits
+    )
     changes = {"gpus_per_node": per_node, "nodes": gpus // per_node}
     for name, unit in (
         ("memory", CARD_SHOWS * 1e9), ("reserve", 1e9), ("price", 1)

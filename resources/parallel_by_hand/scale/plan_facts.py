@@ -1,11 +1,12 @@
 """What a simulated step means for a whole training, and for those who start it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from parallel_by_hand.scale.legal_strategies import Ways, legal_strategies
 from parallel_by_hand.scale.plan_search import memory_of_strategy
 from parallel_by_hand.scale.simulated_step import SimulatedStep
-from parallel_by_hand.scale.training_plan import Cluster, Model
+from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 from parallel_by_hand.sharding.ledger import StateBytes
 
 DAY = 86_400
@@ -129,33 +130,33 @@ OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
     "adam": StateBytes(2, 2, 12),  # two averages and a master copy, in 32 bits
     "adam-32-bit-gradients": StateBytes(2, 4, 12),  # as Megatron-LM
     "adam-8-bit": StateBytes(2, 2, 6),  # the averages
+    "adam-8-bit-pure": StateBytes(2, 2, 2),  # no master copy: torchtune, bitsandbytes
     "off-loaded": StateBytes(2, 2, 0),  # the optimiser's state is in the CPU's memory
     "lora": StateBytes(2, 0, 0),  # about 1 % of the numbers are trained
 }
 
 
 def what_would_fit(
-    model: Model, cluster: Cluster, batch: int, ways: Ways
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    ways: Ways,
+    among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> dict[str, float]:
     """GB that a GPU needs at the least, with the reserve: with each optimiser, and with
     more GPUs of the same kind."""
 
     def least(cluster: Cluster, state: StateBytes) -> float:
-        needs = (
-            memory_of_strategy(model, strategy, batch)
-            for strategy in legal_strategies(
-                model, cluster, batch, ways._replace(state=state)
-            )
-        )
+        legal = legal_strategies(model, cluster, batch, ways._replace(state=state))
+        needs = (memory_of_strategy(model, s, batch) for s in legal if among(s))
         return (min(needs, default=float("inf")) + cluster.reserve) / 1e9
 
     needed = {name: least(cluster, state) for name, state in OPTIMISERS.items()}
     for times in 2, 4, 8, 16:
-        if batch < times * cluster.gpus:
-            break
         more = replace(cluster, nodes=times * cluster.nodes)
-        name = f"{more.gpus:,} GPUs"
-        needed[name] = least(more, ways.state)
-        if 1e9 * needed[name] <= cluster.memory:
+        size = least(more, ways.state)
+        if size < float("inf"):  # what is asked can be with so many
+            needed[f"{more.gpus:,} GPUs"] = size
+        if 1e9 * size <= cluster.memory:
             break
     return needed

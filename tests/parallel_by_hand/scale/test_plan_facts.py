@@ -121,8 +121,8 @@ def test_llama_3s_published_split_is_the_planners_first():
 def test_what_would_fit_where_nothing_does():
     cluster = replace(GPUS["RTX4090"], gpus_per_node=2)
     needs = what_would_fit(KNOWN_MODELS["llama2-13b"], cluster, 64, TODAY)
-    planned, _, eight_bits, off_loaded, lora, *more = needs.values()
-    assert planned > eight_bits > off_loaded > lora
+    planned, _, eight_bits, pure, off_loaded, lora, *more = needs.values()
+    assert planned > eight_bits > pure > off_loaded > lora
     room = cluster.memory / 1e9
     assert planned > room > lora
     assert list(needs)[-1] == "16 GPUs" and more[-1] < room
