@@ -9,7 +9,6 @@ Try:      --between 1: a slow network between the machines. --model llama3-70b -
           --sequence 131072 --gpus 8 --batch 8 --gpu H100: long texts. --pipeline 64:
           more stages than layers. --model llama2-13b --gpu RTX4090 --gpus 2: nothing
           fits, and what would. --sweep gpus --output sweep.png: what fewer GPUs cost.
-          --micro-batch 2 --recomputation full: the best of those that have both.
 """
 
 import argparse
@@ -70,8 +69,7 @@ def read_arguments() -> tuple[argparse.Namespace, Question]:
     add("--batch", type=at_least(1, 10**5), default=512,
         help="sequences in a step; default: 512")  # fmt: skip
     add("--gpus", type=at_least(1, 16_384), default=128, help="default: 128")
-    fewer = "plan for --gpus, for half of them, and so on"
-    add("--sweep", choices=["gpus"], help=fewer)
+    add("--sweep", choices=["gpus"], help="plan for half of --gpus, and so on, too")
     add("--json", action="store_true", help="print JSON and nothing else")
     add("--output", type=picture_file, help="draw the first, or the sweep: plan.png")
     args = parser.parse_args()
@@ -125,7 +123,7 @@ def plan(args: argparse.Namespace, question: Question) -> dict:
 
 def main() -> None:
     args, question = read_arguments()
-    model, cluster = question[:2]
+    model, cluster, *_ = question
     unfitted = ", unfitted" if args.gpu in UNFITTED else ""
     within, between = cluster.link_within.bandwidth, cluster.link_between.bandwidth
     with redirect_stdout(StringIO()) if args.json else nullcontext():

@@ -8,8 +8,7 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
           and more memory. --tensor 16 --pipeline 2: tensor ranks that talk across
           nodes. --trace step.json, and open it in https://ui.perfetto.dev.
           --rows resources/data/published_runs.csv: what published runs measured,
-          beside the simulator and beside the best constant. --ranks of the same file:
-          where the planner sees the splits that they chose (two minutes).
+          beside the simulator and beside the best constant. --ranks: and the planner.
           10,240 GPUs: --layers 80 --hidden 12288 --heads 96 --data 128 --tensor 8
           --pipeline 10 --micro-batch 1 --batch 3072.
 """

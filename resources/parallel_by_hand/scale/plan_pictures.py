@@ -79,14 +79,12 @@ def what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
     """The part of the step that has grown most compared with the best."""
     grown = {part: t - best.spent[part] for part, t in step.spent.items()}
     part = max(grown, key=grown.__getitem__)
-    again, of_best = (
-        RECOMPUTATIONS.index(s.strategy.recomputation) for s in (step, best)
+    of_best, again = (
+        RECOMPUTATIONS.index(one.strategy.recomputation) for one in (best, step)
     )
-    words = {
-        "computing": "computing" + " again" * (again > of_best),
-        "waiting": "waiting",
-    }
-    return f"+{grown[part]:.2f} s {words.get(part, f'{part} messages')}"
+    reason = part if part in ("computing", "waiting") else f"{part} messages"
+    reason += " again" if part == "computing" and again > of_best else ""
+    return f"+{grown[part]:.2f} s {reason}"
 
 
 class BestOfKind(NamedTuple):
@@ -100,16 +98,12 @@ class BestOfKind(NamedTuple):
         if not self.step:
             needs = f"needs {self.needs / 1e9:,.0f} GB"
             return needs if self.needs else "is impossible with these sizes"
-        slower, why = (
-            self.step.seconds / best.seconds - 1,
-            what_costs_more(self.step, best),
-        )
+        slower = self.step.seconds / best.seconds - 1
+        if not slower:
+            return "is the best of all"
+        why = what_costs_more(self.step, best)
         near = ", less than the simulator misses by" if slower < OFTEN_MISSED else ""
-        return (
-            f"takes {slower:.1%} longer ({why}{near})"
-            if slower
-            else "is the best of all"
-        )
+        return f"takes {slower:.1%} longer ({why}{near})"
 
 
 def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:

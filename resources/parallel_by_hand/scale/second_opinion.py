@@ -24,6 +24,13 @@ class SecondOpinion(NamedTuple):
         return self.favourite.seconds / self.better.seconds - 1
 
 
+def with_slower_links(cluster: Cluster, share: float = SHARE_OF_LINK) -> Cluster:
+    """The same cluster, whose links between nodes carry `share` of the bandwidth."""
+    link = cluster.link_between
+    slower = link._replace(bandwidth=share * link.bandwidth)
+    return replace(cluster, link_between=slower)
+
+
 def second_opinion(model: Model, cluster: Cluster, batch: int) -> SecondOpinion | None:
     """Plan by the data sheet, then look at what is best with slower links.
 
@@ -34,9 +41,7 @@ def second_opinion(model: Model, cluster: Cluster, batch: int) -> SecondOpinion 
         raise ValueError("no strategy is legal")
     if not survey.bounds:
         return None
-    link = cluster.link_between
-    link = link._replace(bandwidth=SHARE_OF_LINK * link.bandwidth)
-    slower = replace(cluster, link_between=link)
+    slower = with_slower_links(cluster)
     favourite = fastest_strategies(survey, 1)[0].strategy
     better = fastest_strategies(survey_strategies(model, slower, batch), 1)[0]
     return SecondOpinion(simulate_step(model, slower, favourite, batch), better)

@@ -149,11 +149,11 @@ def test_a_plan_can_be_entered_again():
         assert Strategy(**said) == strategy
 
 
-@pytest.mark.parametrize("text", ["200Gb/s", "200Gbps", "25GB/s", "25"])
-def test_a_link_can_be_said_in_bits(text):
+def test_a_link_can_be_said_in_bits():
     parser = argparse.ArgumentParser()
     add_cluster_arguments(parser)
-    assert parser.parse_args(["--between", text]).between == 25
+    for text in "200Gb/s", "200Gbps", "25GB/s", "25":
+        assert parser.parse_args(["--between", text]).between == 25
 
 
 def test_a_sweep_halves_the_gpus_until_nothing_fits():
