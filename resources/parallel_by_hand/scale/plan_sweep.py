@@ -42,6 +42,8 @@ def print_sweep(steps: Iterator[SimulatedStep], tokens: float) -> list[Simulated
             f"{facts['days']:8,.1f} {facts['cost']:14,.0f}", flush=True,
         )  # fmt: skip
         known.append(step)
+    if not known:
+        print("nothing fits; the plan without --sweep says what would")
     return known
 
 
