@@ -169,9 +169,13 @@ def add_strategy_arguments(
         "recomputation": (RECOMPUTATIONS, ""),
         "sequence_parallel": (None, ""),
         "overlap": (None, "gradients travel during backward; "),
+        "expert": (degree, "ranks that share out the experts; "),
+        "logit": (degree, "bytes of each at the peak; "),
     }
     add = parser.add_argument
     for name, (kind, text) in kinds.items():
+        if name not in Strategy.__dataclass_fields__:
+            continue
         value = getattr(default, name, None)
         options = {"type": kind} if callable(kind) else {"choices": kind}
         options = options if kind else {"action": "store_true"}

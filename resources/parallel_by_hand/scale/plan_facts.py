@@ -108,11 +108,11 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
     if s.pipeline > 1:  # a local batch is cut into micro-batches
-        schedule = "Interleaved1F1B" if s.schedule == "interleaved" else "1F1B"
+        names = {"interleaved": "Interleaved1F1B", "gpipe": "GPipe"}
         titan |= {
             "training.local_batch_size": step.batch // s.data,
             "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
-            "parallelism.pipeline_parallel_schedule": f'"{schedule}"',
+            "parallelism.pipeline_parallel_schedule": f'"{names.get(s.schedule, "1F1B")}"',
         }
     ours = " ".join(
         f"--{name.replace('_', '-')} {value}"
