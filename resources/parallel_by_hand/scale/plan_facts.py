@@ -108,11 +108,11 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
     if s.pipeline > 1:  # a local batch is cut into micro-batches
-        names = {"interleaved": "Interleaved1F1B", "gpipe": "GPipe"}
+        names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
         titan |= {
             "training.local_batch_size": step.batch // s.data,
             "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
-            "parallelism.pipeline_parallel_schedule": f'"{names.get(s.schedule, "1F1B")}"',
+            "parallelism.pipeline_parallel_schedule": f'"{names[s.schedule]}"',
         }
     ours = " ".join(
         f"--{name.replace('_', '-')} {value}"
@@ -143,8 +143,7 @@ def what_would_fit(
     ways: Ways,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> dict[str, float]:
-    """GB that a GPU needs at the least, with the reserve: with each optimiser, and with
-    more GPUs of the same kind."""
+    """GB that a GPU needs at the least, by optimiser, and on more GPUs of its kind."""
 
     def least(cluster: Cluster, state: StateBytes) -> float:
         legal = legal_strategies(model, cluster, batch, ways._replace(state=state))
