@@ -8,26 +8,30 @@ Try:      --shard-stage 1: the optimiser is shared out. --recomputation none: le
           and more memory. --tensor 16 --pipeline 2: tensor ranks that talk across
           nodes. --trace step.json, and open it in https://ui.perfetto.dev.
           --rows resources/data/published_runs.csv: what published runs measured,
-          beside the simulator and beside the best constant.
+          beside the simulator and beside the best constant. --ranks: and the planner.
           10,240 GPUs: --layers 80 --hidden 12288 --heads 96 --data 128 --tensor 8
           --pipeline 10 --micro-batch 1 --batch 3072.
 """
 
 import argparse
 import json
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
+from parallel_by_hand.scale.legal_strategies import TODAY
 from parallel_by_hand.scale.plan_arguments import (
     add_cluster_arguments,
     add_model_arguments,
+    add_strategy_arguments,
     cluster_from_arguments,
     model_from_arguments,
+    strategy_from_arguments,
 )
-from parallel_by_hand.scale.plan_facts import facts_of_step
+from parallel_by_hand.scale.plan_facts import facts_of_step, print_training
+from parallel_by_hand.scale.plan_pictures import draw_step, print_place
+from parallel_by_hand.scale.plan_search import split_of, survey_strategies
 from parallel_by_hand.scale.published_table import (
+    HeldRow,
     facts_of_rows,
     hold_rows,
     print_rows,
@@ -36,7 +40,7 @@ from parallel_by_hand.scale.published_table import (
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
 from parallel_by_hand.scale.step_tables import print_step
-from parallel_by_hand.scale.training_plan import RECOMPUTATIONS, Model, Strategy
+from parallel_by_hand.scale.training_plan import Model, Strategy
 from sidebyside import (
     at_least,
     output_file,
@@ -48,77 +52,73 @@ from sidebyside import (
 MOST_LANES = 8  # stages in the text timeline
 
 
-def add_strategy_arguments(parser: argparse.ArgumentParser) -> None:
-    """The fields of `Strategy`."""
-    add, degree = parser.add_argument, at_least(1, 100_000)
-    add("--data", type=degree, default=4, help="default: 4")
-    add("--tensor", type=degree, default=2, help="default: 2")
-    add("--pipeline", type=at_least(1, 128), default=4, help="default: 4")
-    add("--context", type=degree, default=1, help="ranks of a sequence; default: 1")
-    add("--shard-stage", type=at_least(0, 3), default=0, help="of ZeRO; default: 0")
-    add("--hybrid", type=degree, default=1, help="copies of all shards; default: 1")
-    add("--micro-batch", type=degree, default=4, help="sequences; default: 4")
-    add("--schedule", choices=SCHEDULES_BY_NAME, default="1f1b", help="default: 1f1b")
-    add("--recomputation", choices=RECOMPUTATIONS, default="full")
-    add("--sequence-parallel", action="store_true")
-    add("--overlap", action="store_true", help="gradients travel during backward")
-
-
-def hold(parser: argparse.ArgumentParser, path: Path, as_json: bool) -> None:
-    """Every row of a table of published runs, simulated."""
+def hold(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Every row of a table of published runs, simulated, or its split ranked."""
+    option, path = ("ranks", args.ranks) if args.ranks else ("rows", args.rows)
     try:
         held = hold_rows(read_published_rows(path))
     except OSError as problem:
-        parser.error(f"argument --rows: {path}: {problem.strerror}")
+        parser.error(f"argument --{option}: {path}: {problem.strerror}")
     except ValueError as problem:
-        parser.error(f"argument --rows: {problem}")
-    if as_json:
+        parser.error(f"argument --{option}: {problem}")
+    if args.ranks:
+        print_ranks(held)
+    elif args.json:
         print(json.dumps(facts_of_rows(held), indent=1))
     else:
         print_rows(held)
 
 
+def print_ranks(held: list[HeldRow]) -> None:
+    """Where the planner sees each split (data, tensor, pipeline) that was chosen."""
+    rows = [one.row for one in held]
+    chosen = {(row.name, row.cluster, split_of(row.strategy)): row for row in rows}
+    for (name, _, split), row in chosen.items():
+        ways = TODAY._replace(fused_attention=row.strategy.fused_attention)
+        survey = survey_strategies(row.model, row.cluster, row.batch, ways=ways)
+        try:
+            print_place(f"{name} {row.family}", survey, split)
+        except ValueError as problem:
+            print(f"{name:<27} {problem}")
+
+
 def main() -> None:
     parser = program_parser(__doc__)
     add_model_arguments(parser, Model(24, 2304, 24, 2048, 51_200))
-    add_strategy_arguments(parser)
+    add_strategy_arguments(parser, Strategy(4, 2, 4, 0, 4, "1f1b", "full"))
     add_cluster_arguments(parser)
     add = parser.add_argument
     add("--batch", type=at_least(1, 10**6), default=128, help="sequences; default: 128")
     add("--gpus", type=at_least(1, 10**6), help="default: what the degrees multiply to")
     add("--rows", type=Path, help="simulate a CSV of published runs instead")
+    add("--ranks", type=Path, help="of such a CSV: how the planner ranks its splits")
     add("--json", action="store_true", help="print JSON and nothing else")
     add("--trace", type=output_file, help="write a Chrome trace of the step")
     add("--output", type=picture_file, help="draw it, such as step.png")
     args = parser.parse_args()
-    if args.rows:
-        hold(parser, args.rows, args.json)
+    if args.rows or args.ranks:
+        hold(parser, args)
         return
     degrees = args.data, args.tensor, args.pipeline, args.context
     cluster = cluster_from_arguments(parser, args, args.gpus or prod(degrees))
-    read = vars(args)
-    fields = Strategy.__dataclass_fields__.keys() & read.keys()
-    strategy = Strategy(**{name: read[name] for name in fields})
-    strategy = replace(strategy, fused_attention=args.attention == "fused")
+    strategy = Strategy(**strategy_from_arguments(args))
     try:
         step = simulate_step(model_from_arguments(args), cluster, strategy, args.batch)
     except ValueError as problem:
         parser.error(str(problem))
 
+    timeline = timeline_of_step(step)
     if args.json:
-        print(json.dumps(facts_of_step(step), indent=1))
+        print(json.dumps(facts_of_step(step, args.tokens), indent=1))
     else:
         print_step(step)
-    if args.trace or args.output or strategy.pipeline <= MOST_LANES:
-        timeline = timeline_of_step(step)
-    if strategy.pipeline <= MOST_LANES and not args.json:
-        print(f"\n{timeline.text(64)}")
+        print_training(step, args.tokens)
+        if strategy.pipeline <= MOST_LANES:
+            print(f"\n{timeline.text(64)}")
     if args.trace:
         timeline.save(args.trace)
-        print(f"written: {args.trace}")
     if args.output:
-        timeline.plot().savefig(args.output, dpi=150)
-        print(f"drawn: {args.output}")
+        draw_step(step).savefig(args.output, dpi=150)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The arguments that `simulate.py` and `plan.py` share: a model and a cluster."""
+"""What `simulate.py` and `plan.py` are told alike: a model, a cluster, a strategy."""
 
 import argparse
 import json
 from dataclasses import fields, replace
 from pathlib import Path
 
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale.known_gpus import (
     CARD_SHOWS,
     GPUS,
@@ -13,7 +14,14 @@ from parallel_by_hand.scale.known_gpus import (
     UNFITTED,
 )
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.training_plan import Cluster, Model
+from parallel_by_hand.scale.plan_facts import OPTIMISERS
+from parallel_by_hand.scale.published_table import PRECISIONS
+from parallel_by_hand.scale.training_plan import (
+    RECOMPUTATIONS,
+    Cluster,
+    Model,
+    Strategy,
+)
 from sidebyside import at_least, between
 
 
@@ -82,6 +90,13 @@ def _own_gpu(text: str) -> dict[str, float]:
     raise argparse.ArgumentTypeError(f"must be {allowed}")
 
 
+def _bytes_of_link(text: str) -> float:
+    """An argparse type: GB/s, also where bits are said to be meant."""
+    number = text.removesuffix("GB/s").removesuffix("Gb/s").removesuffix("Gbps")
+    bits = text.endswith(("Gb/s", "Gbps"))
+    return between(0.001, 10**5)(number) / (8 if bits else 1)
+
+
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """--gpu and --gpus, and what may differ from the GPU's data sheet."""
     add, positive = parser.add_argument, between(0.001, 10**5)
@@ -92,12 +107,14 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gpus-per-node", type=at_least(1, 1024), help="default: 8 for most GPUs")
     add("--memory", type=positive, help="GB of a GPU, as it is sold")
     add("--reserve", type=between(0, 1000), help="GB for the driver, NCCL and gaps")
-    add("--within", type=positive, help="GB/s of a GPU in a node, in one direction")
-    add("--between", type=positive,
-        help="GB/s (not Gb/s) of a GPU to other nodes, in one direction")  # fmt: skip
+    add("--within", type=_bytes_of_link,
+        help="GB/s of a GPU in a node, in one direction")  # fmt: skip
+    add("--between", type=_bytes_of_link,
+        help="GB/s of a GPU to other nodes, in one direction; or 200Gb/s")  # fmt: skip
+    add("--precision", choices=PRECISIONS, default="bf16",
+        help="of products; default: bf16")  # fmt: skip
     add("--price", type=between(0, 10**6), help="of a GPU for an hour")
-    add("--attention", choices=["fused", "plain"], default="fused",
-        help="default: fused, which keeps no scores")  # fmt: skip
+    add("--tokens", type=between(1, 1e15), help="of the whole training: days, cost")
 
 
 def cluster_from_arguments(
@@ -115,6 +132,12 @@ def cluster_from_arguments(
     if gpus % per_node:
         allowed = f"must be up to {per_node}, or a multiple of {per_node}"
         parser.error(f"argument --gpus: {allowed}, not {gpus}")
+    faster = PRECISIONS[args.precision]
+    found = replace(
+        found,
+        peak_flops=faster * found.peak_flops,
+        attention=found.attention / faster,  # stays in 16 bits
+    )
     changes = {"gpus_per_node": per_node, "nodes": gpus // per_node}
     for name, unit in (
         ("memory", CARD_SHOWS * 1e9), ("reserve", 1e9), ("price", 1)
@@ -126,3 +149,47 @@ def cluster_from_arguments(
             link = getattr(found, f"link_{name}")
             changes[f"link_{name}"] = link._replace(bandwidth=share * 1e9 * value)
     return replace(found, **changes)
+
+
+def add_strategy_arguments(
+    parser: argparse.ArgumentParser, default: Strategy | None = None
+) -> None:
+    """The fields of `Strategy`; without a default what is not said may be anything."""
+    degree = at_least(1, 100_000)
+    kinds = {
+        "data": (degree, "replicas; "),
+        "tensor": (degree, "ranks that share each layer; "),
+        "pipeline": (at_least(1, 128), "ranks with some of the layers; "),
+        "context": (degree, "ranks that share a sequence; "),
+        "shard_stage": (at_least(0, 3), "of ZeRO; "),
+        "hybrid": (degree, "groups with all shards each; "),
+        "micro_batch": (degree, "sequences; "),
+        "chunks": (degree, "stages of a rank, if interleaved; "),
+        "schedule": (SCHEDULES_BY_NAME, ""),
+        "recomputation": (RECOMPUTATIONS, ""),
+        "sequence_parallel": (None, ""),
+        "overlap": (None, "gradients travel during backward; "),
+        "expert": (degree, "ranks that share out the experts; "),
+        "logit": (degree, "bytes of each at the peak; "),
+    }
+    add = parser.add_argument
+    for name, (kind, text) in kinds.items():
+        if name not in Strategy.__dataclass_fields__:
+            continue
+        value = getattr(default, name, None)
+        options = {"type": kind} if callable(kind) else {"choices": kind}
+        options = options if kind else {"action": "store_true"}
+        text += f"default: {'the fastest' if value is None else value}"
+        add(f"--{name.replace('_', '-')}", default=value, help=text, **options)
+    add("--attention", choices=["fused", "plain"], default="fused",
+        help="default: fused, which keeps no scores")  # fmt: skip
+    add("--optimizer", choices=OPTIMISERS, default="adam",
+        help="what a GPU keeps of it; default: adam")  # fmt: skip
+
+
+def strategy_from_arguments(args: argparse.Namespace) -> dict:
+    """What was said of a strategy, by field of `Strategy`."""
+    said = {field.name: getattr(args, field.name, None) for field in fields(Strategy)}
+    said |= {"fused_attention": args.attention == "fused"}
+    said |= {"state": OPTIMISERS[args.optimizer]}
+    return {name: value for name, value in said.items() if value is not None}

@@ -1,11 +1,12 @@
 """What a simulated step means for a whole training, and for those who start it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from parallel_by_hand.scale.legal_strategies import Ways, legal_strategies
 from parallel_by_hand.scale.plan_search import memory_of_strategy
 from parallel_by_hand.scale.simulated_step import SimulatedStep
-from parallel_by_hand.scale.training_plan import Cluster, Model
+from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 from parallel_by_hand.sharding.ledger import StateBytes
 
 DAY = 86_400
@@ -18,12 +19,12 @@ def tokens_per_second(step: SimulatedStep) -> float:
     return step.batch * step.model.sequence / step.seconds
 
 
-def facts_of_step(step: SimulatedStep, tokens: float = 0) -> dict:
+def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
     """For JSON: seconds, bytes as GB, shares, tokens; days, cost and energy for all."""
     rate = tokens_per_second(step)
     memory = {part: size / 1e9 for part, size in step.memory._asdict().items()}
     facts = {
-        "strategy": _plain(step.strategy),
+        "strategy": vars(step.strategy) | {"state": step.strategy.state._asdict()},
         "seconds": step.seconds,
         "spent_seconds": step.spent,
         "tokens_per_s": rate,
@@ -48,14 +49,9 @@ def _facts_of_training(step: SimulatedStep, seconds: float) -> dict:
     }
 
 
-def _plain(strategy) -> dict:
-    fields = {name: getattr(strategy, name) for name in strategy.__dataclass_fields__}
-    return fields | {"state": strategy.state._asdict()}
-
-
-def print_facts(step: SimulatedStep, tokens: float = 0) -> None:
-    """Tokens per second; memory by part; what so many tokens take and cost."""
-    facts = facts_of_step(step, tokens)
+def print_facts(step: SimulatedStep, tokens: float | None) -> None:
+    """Tokens per second, memory by part, what tokens cost, and flags."""
+    facts = facts_of_step(step)
     print(
         f"{facts['tokens_per_s_per_gpu']:,.0f} tokens/s per GPU, "
         f"{facts['tokens_per_s']:,.0f} in all; utilisation: model "
@@ -63,14 +59,22 @@ def print_facts(step: SimulatedStep, tokens: float = 0) -> None:
     )
     parts = (f"{part} {size:.1f}" for part, size in facts["memory_gb"].items() if size)
     print(f"GB on the fullest GPU, of {facts['room_gb']:.1f}: {', '.join(parts)}")
+    print_training(step, tokens)
+    for program, flags in flags_of_plan(step).items():
+        print(f"{program}: {flags}")
+
+
+def print_training(step: SimulatedStep, tokens: float | None) -> None:
+    """What so many tokens take and cost."""
     if tokens:
+        facts = facts_of_step(step, tokens)
         print(f"{tokens:,.0f} tokens take {facts['days']:,.1f} days, cost "
               f"{facts['cost']:,.0f}, and need {facts['gpus_mwh']:,.1f} MWh for the "
               f"GPUs, {facts['nodes_mwh']:,.1f} for whole nodes")  # fmt: skip
 
 
 def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
-    """The same plan in the words of Megatron-LM's arguments and torchtitan's TOML."""
+    """The plan in the words of simulate.py, Megatron-LM, and torchtitan's TOML."""
     s, layers = step.strategy, step.model.layers
     megatron = [
         f"--tensor-model-parallel-size {s.tensor}",
@@ -88,6 +92,10 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         megatron.append(zero if s.shard_stage == 1 else "--use-megatron-fsdp")
     if s.recomputation != "none":
         megatron.append(f"--recompute-granularity {s.recomputation}")
+    if s.recomputation == "full":
+        megatron.append("--recompute-method uniform --recompute-num-layers 1")
+    if s.overlap and s.data > 1 and s.shard_stage < 2:
+        megatron.append("--overlap-grad-reduce")
     shard = s.shard_ranks // s.context if s.shard_stage > 1 else 1
     titan = {
         "parallelism.data_parallel_shard_degree": shard,
@@ -95,10 +103,24 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         "parallelism.tensor_parallel_degree": s.tensor,
         "parallelism.pipeline_parallel_degree": s.pipeline,
         "parallelism.context_parallel_degree": s.context,
-        "training.local_batch_size": step.batch // s.data,
+        "training.global_batch_size": step.batch,
+        "training.local_batch_size": s.micro_batch,
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
+    if s.pipeline > 1:  # a local batch is cut into micro-batches
+        names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
+        titan |= {
+            "training.local_batch_size": step.batch // s.data,
+            "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
+            "parallelism.pipeline_parallel_schedule": f'"{names[s.schedule]}"',
+        }
+    ours = " ".join(
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in vars(s).items()
+        if value is not False and name not in ("state", "fused_attention")
+    )
     return {
+        "simulate.py": ours.replace(" True", ""),
         "Megatron-LM": " ".join(megatron),
         "torchtitan": "  ".join(f"{key} = {value}" for key, value in titan.items()),
     }
@@ -108,33 +130,32 @@ OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
     "adam": StateBytes(2, 2, 12),  # two averages and a master copy, in 32 bits
     "adam-32-bit-gradients": StateBytes(2, 4, 12),  # as Megatron-LM
     "adam-8-bit": StateBytes(2, 2, 6),  # the averages
+    "adam-8-bit-pure": StateBytes(2, 2, 2),  # no master copy: torchtune, bitsandbytes
     "off-loaded": StateBytes(2, 2, 0),  # the optimiser's state is in the CPU's memory
     "lora": StateBytes(2, 0, 0),  # about 1 % of the numbers are trained
 }
 
 
 def what_would_fit(
-    model: Model, cluster: Cluster, batch: int, ways: Ways
+    model: Model,
+    cluster: Cluster,
+    batch: int,
+    ways: Ways,
+    among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> dict[str, float]:
-    """GB that a GPU needs at the least, with the reserve: with each optimiser, and with
-    more GPUs of the same kind."""
+    """GB that a GPU needs at the least, by optimiser, and on more GPUs of its kind."""
 
     def least(cluster: Cluster, state: StateBytes) -> float:
-        needs = (
-            memory_of_strategy(model, strategy, batch)
-            for strategy in legal_strategies(
-                model, cluster, batch, ways._replace(state=state)
-            )
-        )
+        legal = legal_strategies(model, cluster, batch, ways._replace(state=state))
+        needs = (memory_of_strategy(model, s, batch) for s in legal if among(s))
         return (min(needs, default=float("inf")) + cluster.reserve) / 1e9
 
     needed = {name: least(cluster, state) for name, state in OPTIMISERS.items()}
     for times in 2, 4, 8, 16:
-        if batch < times * cluster.gpus:
-            break
         more = replace(cluster, nodes=times * cluster.nodes)
-        name = f"{more.gpus:,} GPUs"
-        needed[name] = least(more, ways.state)
-        if 1e9 * needed[name] <= cluster.memory:
+        size = least(more, ways.state)
+        if size < float("inf"):  # what is asked can be with so many
+            needed[f"{more.gpus:,} GPUs"] = size
+        if 1e9 * size <= cluster.memory:
             break
     return needed

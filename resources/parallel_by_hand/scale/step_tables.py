@@ -3,7 +3,7 @@
 from parallel_by_hand.scale.simulated_step import SimulatedStep
 from parallel_by_hand.sharding.ledger import Ledger
 from sidebyside import COLOURS, figure
-from sidebyside.timeline.figures import light_colour
+from sidebyside.timeline.figures import GREY, light_colour
 
 MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are shown
 
@@ -61,14 +61,19 @@ def _print_bytes_sent(step: SimulatedStep) -> None:
         print(f"MB sent, by {of}: {parts}")
 
 
-def draw_memory(step: SimulatedStep):
-    """A bar of memory for each rank of the pipeline; dotted: the room of a GPU."""
+def draw_memory(step: SimulatedStep, ax=None):
+    """A bar of memory for each rank of the pipeline, on axes or a figure of its own.
+
+    Dotted is the room of a GPU, hatched what is reserved of it.
+    """
     totals = [sum(ledger) / 1e9 for ledger in step.ledgers]
     room = step.cluster.memory / 1e9
     alt = f"memory in GB of {room:.0f}, by stage: " + "; ".join(
         f"stage {rank}: {total:.1f}" for rank, total in enumerate(totals)
     )
-    fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="computed", alt=alt)
+    fig = None
+    if ax is None:
+        fig, ax = figure(height=0.3 * len(totals) + 1.2, stamp="computed", alt=alt)
     names = [f"stage {rank}" for rank in range(len(totals))]
     left = [0.0] * len(totals)
     for part, colour in zip(Ledger._fields, COLOURS, strict=True):
@@ -79,10 +84,13 @@ def draw_memory(step: SimulatedStep):
         left = [start + size for start, size in zip(left, sizes, strict=True)]
     for rank, total in enumerate(totals):
         ax.text(total, rank, f" {total:.1f}", va="center", fontsize=8)
-    if max(totals) > room / 2:
+    if max(totals) > room / 2 or step.cluster.reserve:
         ax.axvline(room, color="black", linestyle=":")
+    if step.cluster.reserve:
+        ax.axvspan(room - step.cluster.reserve / 1e9, room, fc="none", ec=GREY,
+                   hatch="////", label="reserve")  # fmt: skip
     ax.invert_yaxis()
-    ax.legend(ncols=len(Ledger._fields), loc="lower left", bbox_to_anchor=(0, 1),
+    ax.legend(ncols=len(Ledger._fields) + 1, loc="lower left", bbox_to_anchor=(0, 1),
               frameon=False, fontsize=8)  # fmt: skip
     ax.set_xlabel(f"GB on a GPU of the stage, which has room for {room:.0f}")
     return fig

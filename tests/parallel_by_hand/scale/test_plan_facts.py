@@ -1,5 +1,6 @@
 """Public models, today's ways to split them, and what a plan means for a training."""
 
+import argparse
 import json
 from dataclasses import replace
 
@@ -7,17 +8,24 @@ import pytest
 
 from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.legal_strategies import TODAY
+from parallel_by_hand.scale.legal_strategies import TODAY, legal_strategies
+from parallel_by_hand.scale.plan_arguments import (
+    add_cluster_arguments,
+    add_strategy_arguments,
+    strategy_from_arguments,
+)
 from parallel_by_hand.scale.plan_facts import (
     facts_of_step,
     flags_of_plan,
     what_would_fit,
 )
+from parallel_by_hand.scale.plan_pictures import best_of_kinds, draw_step, why_best
 from parallel_by_hand.scale.plan_search import (
     fastest_strategies,
     split_of,
     survey_strategies,
 )
+from parallel_by_hand.scale.plan_sweep import draw_sweep, print_sweep, sweep_gpus
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.training_plan import Strategy
 
@@ -113,8 +121,8 @@ def test_llama_3s_published_split_is_the_planners_first():
 def test_what_would_fit_where_nothing_does():
     cluster = replace(GPUS["RTX4090"], gpus_per_node=2)
     needs = what_would_fit(KNOWN_MODELS["llama2-13b"], cluster, 64, TODAY)
-    planned, _, eight_bits, off_loaded, lora, *more = needs.values()
-    assert planned > eight_bits > off_loaded > lora
+    planned, _, eight_bits, pure, off_loaded, lora, *more = needs.values()
+    assert planned > eight_bits > pure > off_loaded > lora
     room = cluster.memory / 1e9
     assert planned > room > lora
     assert list(needs)[-1] == "16 GPUs" and more[-1] < room
@@ -129,3 +137,42 @@ def test_facts_and_flags_say_the_plan():
     flags = flags_of_plan(step)
     assert "--use-distributed-optimizer" in flags["Megatron-LM"]
     assert "tensor_parallel_degree = 2" in flags["torchtitan"]
+
+
+def test_a_plan_can_be_entered_again():
+    parser = argparse.ArgumentParser()
+    add_strategy_arguments(parser)
+    legal = [*legal_strategies(LLAMA, NODES, 64, TODAY)]
+    for strategy in legal[:: len(legal) // 50]:
+        flags = flags_of_plan(simulate_step(LLAMA, NODES, strategy, 64))["simulate.py"]
+        said = strategy_from_arguments(parser.parse_args(flags.split()))
+        assert Strategy(**said) == strategy
+
+
+def test_a_link_can_be_said_in_bits():
+    parser = argparse.ArgumentParser()
+    add_cluster_arguments(parser)
+    for text in "200Gb/s", "200Gbps", "25GB/s", "25":
+        assert parser.parse_args(["--between", text]).between == 25
+
+
+def test_a_sweep_halves_the_gpus_until_nothing_fits():
+    found = sweep_gpus(LLAMA, NODES, 64, TODAY, lambda strategy: True)
+    steps = print_sweep(found, 1e12)
+    assert [step.cluster.gpus for step in steps] == [16, 8, 4, 2]
+    assert [
+        tick.get_text() for tick in draw_sweep(steps, 1e12).axes[0].get_xticklabels()
+    ]
+
+
+def test_one_sentence_says_why_the_best_is_best():
+    survey = survey_strategies(LLAMA, replace(NODES, memory=40e9), 64, ways=TODAY)
+    best = fastest_strategies(survey, 1)[0]
+    kinds = best_of_kinds(survey)
+    why = why_best(best, kinds)
+    assert f"{best.spent['computing'] / best.seconds:.0%} of the time" in why
+    for name, (step, needs) in kinds.items():
+        assert (step is None) == (needs + survey.cluster.reserve > 40e9 or not needs)
+        if name in why and step:
+            assert f"{name} takes {step.seconds / best.seconds - 1:.1%} longer" in why
+    assert draw_step(best).axes
