@@ -229,6 +229,12 @@ def _expect_merged_attention_pair(expect, got, expected) -> None:
         got=got,
         think="what is to be returned: a mixture and a log-sum, as a pair",
     )
+    shapes = [getattr(part, "shape", None) for part in got]
+    expect(
+        shapes != [part.shape for part in expected[::-1]],
+        got="the log-sums, then the mixtures",
+        think="which of both comes first in the pair",
+    )
     for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
         think = "how much each set counts: the share that it has of the whole softmax"
         if name == "log_sum":
