@@ -31,7 +31,7 @@ def draw_goodput(machine: Machine, survived, kills: int, failures: int = 10_000)
     ]
     ax.plot(points, simulated, "o", color=blue, ms=4)
     label = f"line: formula\npoints: {failures:,} failures each"
-    ax.text(grid[-15], 30, label, color=blue)
+    ax.text(grid[-14], 33, label, color=blue)
     ax.axvline(young, color=green, lw=1, ls="--")
     ax.text(young * 0.97, 4, "Young", color=green, ha="right")
     low, high = (
