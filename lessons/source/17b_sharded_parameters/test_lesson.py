@@ -23,8 +23,6 @@ from parallel_by_hand.model_parallel.transformer_block import (
 )
 from parallel_by_hand.sharding import (
     checkpoint_resharding,
-    fsdp_beside_ours,
-    rank_0_of_1024,
 )
 from parallel_by_hand.sharding.gathered_ledger import GatheredLedger
 from parallel_by_hand.sharding.ledger import (
@@ -257,21 +255,6 @@ def test_only_with_prefetch_is_a_unit_gathered_while_another_one_computes(work):
 # FSDP2 --------------------------------------------------------------------------------
 
 
-def test_fsdp2_has_our_losses_and_calls_as_many_collectives():
-    for found in run_ranks(fsdp_beside_ours.train_beside_fsdp2):
-        (ours, our_calls), (theirs, their_calls) = found["ours"], found["FSDP2"]
-        assert ours == pytest.approx(theirs, abs=1e-6)
-        assert our_calls == their_calls == {"all_gather": 6, "reduce_scatter": 3}
-
-
-@pytest.mark.everything
-def test_on_a_mesh_shards_lie_within_pairs_and_gradients_are_summed_across():
-    count = fsdp_beside_ours.count_hybrid_collectives
-    for calls, share in run_ranks(count, world_size=4):
-        assert calls == {"all_gather": 6, "all_reduce": 3, "reduce_scatter": 3}
-        assert share == 0.5
-
-
 POSE = """
 from parallel_by_hand.sharding.rank_0_of_1024 import (kept_by_rank_0)
 print(*kept_by_rank_0(1024, layers=2), *kept_by_rank_0(1024, vocabulary=50_257))
@@ -287,14 +270,6 @@ def test_rank_0_of_1024_keeps_its_share_up_to_a_row_of_each_parameter():
     assert kept * 1024 == even
     assert 1 < more * 1024 / uneven < 1.001
     assert more * 1024 - uneven == (50 * 1024 - 50_257) * 4096, "50 rows for rank 0"
-
-
-def test_the_lessons_model_is_the_papers_table():
-    with torch.device("meta"):
-        model = rank_0_of_1024.make_language_model(36, 4096, 51_200)
-    numbers = sum(p.numel() for p in model.parameters())
-    assert round(16e-9 * numbers) == 119 and round(numbers / 1e9, 1) == 7.5
-    assert round(16e-9 * numbers / 1024, 2) == 0.12
 
 
 # Activation checkpointing -------------------------------------------------------------

@@ -396,7 +396,7 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 # On Linux run `python demos/failures/kill_and_resume.py --failure link` on the projector
 # while you talk: it takes a minute and a half. Ask why host-b must not go on by itself.
 #
-# When late: read the table's column "what is lost".
+# When late: read the table's second column.
 
 # %% [markdown]
 # ## A host, or the link
