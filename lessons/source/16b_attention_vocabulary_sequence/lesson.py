@@ -360,11 +360,9 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that
-# of the unsplit block, or this rank's part of it.
-#
-# In the MLP, `wide` is split by columns and `narrow` by rows, like `into` and `out`.
-# Each rank's loss is the sum over its own positions.
+# Write the right version, `complete_gradients(block)`: afterwards every `.grad` is the
+# unsplit block's, or this rank's part of it. In the MLP, `wide` is split like `into`, and
+# `narrow` like `out`. Each rank's loss is the sum over its own positions.
 #
 # By hand first: two ranks have two positions each, and the loss is the sum of a layer's
 # outputs. What is the gradient of a number of `out.bias` on each rank, and in the
@@ -566,12 +564,13 @@ show(ring_attention.pass_on)
 # (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for both
 # sets. Log-sums may be thousands.
 #
-# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for
-# its queries' attention to the keys of *all* ranks. `pass_on([key, value])` sends both
-# to the right and returns those from the left. Merge each piece when it arrives.
+# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for its
+# queries' attention to the keys of *all* ranks. `attend_to_piece` gives the pair of one
+# piece; `pass_on([key, value])` sends a piece to the right and returns the left one's.
+# Merge each as it arrives.
 #
-# By hand first: of one set, a query has seen the mixture 4, with log-sum log 1; of the
-# other, 8 and log 3. What has it seen of both?
+# By hand first: of one set a query has seen the mixture 4, with log-sum log 1, of the
+# other 8 and log 3. What of both?
 # <!-- exercise: 16b-ring -->
 #
 # <details><summary>Hint 1: a question</summary>

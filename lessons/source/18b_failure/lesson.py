@@ -93,8 +93,8 @@ for left, times in kill_while_writing(save_in_place).items():
 #   `file.flush()` and `os.fsync(file.fileno())`, then rename it. No other file remains.
 # * Processes that save to `step.10` and `step.20` at the same time share no second file.
 #
-# By hand first: what does `torch.load(path)` give after a kill while the second file is
-# written, before `os.replace`, and after it?
+# By hand first: what does `torch.load(path)` give if the kill comes while the second file
+# is written, right before `os.replace`, or right after it?
 # <!-- exercise: 18b-save -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -303,9 +303,9 @@ check("18b-resume", snapshot, restore)
 # is the same, bit for bit, the next step is the same too. Copies are needed because
 # `state_dict` shows the tensors in use, which the next step changes in place.
 #
-# By hand: 4 and 0 come next. But 3 1 4 0 2 has been drawn, so the generator's state is behind
-# it: a new training without an order draws the *next* one, the second epoch's, and 4, 0
-# and 2 of this epoch are never seen. The order has to be saved, or the state from before it
+# By hand: 4 and 0 come next. But 3 1 4 0 2 has been drawn, so `shuffle` has moved on: a
+# new training without an order draws the *next* one, the second epoch's, and 4, 0 and 2
+# of this epoch are never seen. The order has to be saved, or the state from before it
 # was drawn.
 
 # %% [markdown] tags=["instructor"]
@@ -536,8 +536,8 @@ check("18b-clock", finish_time)
 #
 # Now failures are random: after a long run, one is no more likely than before. On average
 # one comes every 0.8 s. Saving takes 0.08 s, a restart 0.25 s. Each point is 10,000
-# failures on the simulated clock; the line is Daly's formula of 2006. We also kill a
-# *real* process five times, at random moments.
+# failures on the simulated clock; the line is a formula. We also kill a *real* process
+# five times, at random moments.
 
 # %%
 from itertools import islice
@@ -564,10 +564,11 @@ draw_goodput(machine, survived, kills=5)
 # moments, and let the clock play thousands.
 
 # %% [markdown]
-# Where is the top? Let a save take $\delta$, and failures be $M$ apart. The share of time
-# that an interval $\tau$ costs is $\delta/\tau$ for saving, and about $\tau/2M$ for what is
-# lost. Their sum is smallest for $\tau = \sqrt{2\delta M}$, **Young's formula** of 1974. If
-# failures become four times as frequent, by what factor should one save more often?
+# Where is the top? Let a save take $\delta$, and failures be $M$ apart on average. The
+# share of time that an interval $\tau$ costs is $\delta/\tau$ for saving, and about
+# $\tau/2M$ for what is lost. Their sum is smallest for $\tau = \sqrt{2\delta M}$,
+# **Young's formula** of 1974. If failures become four times as frequent, by what factor
+# should one save more often?
 
 # %%
 guess("18b-often", None, "Saves per hour grow by what factor?", "")
@@ -577,8 +578,8 @@ often = [young_interval(machine._replace(mean=mean)) for mean in (0.8, 0.2)]
 reveal("18b-often", often[0] / often[1], computed=True)
 
 # %% [markdown]
-# Young assumes that $\delta$ is short beside $M$. Daly's formula has two more terms, and
-# subtracts $\delta$:
+# Young assumes that $\delta$ is short beside $M$. Daly's interval of 2006 has two more
+# terms, and subtracts $\delta$:
 
 # %%
 from parallel_by_hand.failures import failure_clock
