@@ -187,7 +187,15 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
 
 @exercise("17b-reshard")
 def check_17b_reshard(pieces_to_read):
-    cases = [(10, 4, 3), (10, 2, 3), (12, 4, 2), (12, 2, 4), (10, 4, 4), (9, 8, 5)]
+    cases = [
+        (10, 4, 3),
+        (10, 2, 3),
+        (12, 4, 2),
+        (12, 2, 4),
+        (10, 4, 4),
+        (9, 8, 5),
+        (9, 5, 8),
+    ]
     cases += product((11, 17), (1, 2, 3, 5), (1, 2, 4, 6))
     for length, writers, readers in cases:
         whole = range(length)

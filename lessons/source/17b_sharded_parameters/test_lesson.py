@@ -399,3 +399,7 @@ def test_torchrun_goes_on_with_two_ranks_where_one_has_stopped(tmp_path):
     together = said_by(*torchrun, SCRIPT, "--checkpoint", two, **logs)
     losses = [float(said.split()[-1]) for said in (first, alone, together)]
     assert losses[1] == pytest.approx(losses[2], abs=2e-4) and losses[1] < losses[0]
+    os.truncate(one / "00000040" / "__0_0.distcp", 1000)
+    command = [sys.executable, str(SCRIPT), "--checkpoint", str(one)]
+    torn = subprocess.run(command, capture_output=True, text=True)
+    assert torn.returncode == 2 and "is not of this program" in torn.stderr
