@@ -37,7 +37,6 @@ from parallel_by_hand.sharding.measured_ledger import (
     measure_block,
     sgd_with_momentum,
 )
-from parallel_by_hand.sharding.offloading import update_with_host
 from parallel_by_hand.sharding.sharded_block import (
     measure_block_in_units,
     state_of_cuts,
@@ -304,12 +303,6 @@ def test_only_without_reentry_do_inputs_without_gradients_train_the_segment():
         assert not checkpoint(segment, x, use_reentrant=True).requires_grad
     checkpoint(segment, x, use_reentrant=False).sum().backward()
     assert segment.weight.grad is not None
-
-
-def test_off_loading_halves_the_bytes_and_changes_no_number():
-    here, away = (update_with_host(1000, off) for off in (False, True))
-    assert (here["bytes"], away["bytes"]) == (16_000, 8_000)
-    assert torch.equal(here["shard"], away["shard"])
 
 
 # Checkpoints --------------------------------------------------------------------------
