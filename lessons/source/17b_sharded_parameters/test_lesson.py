@@ -58,21 +58,19 @@ from tests.process_state import TORCHRUN, said_by
 STAGES = "ZeRO-1", "ZeRO-2", "ZeRO-3", "ZeRO-3, whole till backward"
 
 
-@pytest.mark.parametrize("ranks", [2])
-def test_over_two_ranks_every_stage_is_data_parallel_bit_for_bit(ranks):
-    ddp = run_ranks(train_in_stage, "DDP", 8, world_size=ranks)[0]
+def test_over_two_ranks_every_stage_is_data_parallel_bit_for_bit():
+    ddp = run_ranks(train_in_stage, "DDP", 8)[0]
     assert ddp["losses"][-1] < 0.8 * ddp["losses"][0]  # it has learned something
     for stage in STAGES:
-        for one in run_ranks(train_in_stage, stage, 8, world_size=ranks):
+        for one in run_ranks(train_in_stage, stage, 8):
             assert one["losses"] == ddp["losses"]
             for mine, ddps in zip(one["parameters"], ddp["parameters"], strict=True):
                 assert torch.equal(mine, ddps)
 
 
-@pytest.mark.parametrize("ranks", [3])
-def test_over_more_ranks_zero_3_is_data_parallel_up_to_rounding(ranks):
-    ddp = run_ranks(train_in_stage, "DDP", world_size=ranks)[0]
-    zero = run_ranks(train_in_stage, "ZeRO-3", world_size=ranks)[0]
+def test_over_more_ranks_zero_3_is_data_parallel_up_to_rounding():
+    ddp = run_ranks(train_in_stage, "DDP", world_size=3)[0]
+    zero = run_ranks(train_in_stage, "ZeRO-3", world_size=3)[0]
     for mine, ddps in zip(zero["parameters"], ddp["parameters"], strict=True):
         torch.testing.assert_close(mine, ddps, atol=1e-7, rtol=0)
 
