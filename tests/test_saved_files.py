@@ -182,6 +182,19 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     assert is_refused(done, "can be written, not")
 
 
+@pytest.mark.parametrize("script", ["failures/own_resumable", "capstone/own_writer"])
+def test_an_own_script_refuses_what_is_no_checkpoint_of_it(script, tmp_path):
+    path, asked = tmp_path / "saved.pt", (f"{script}.py", "--checkpoint", "saved.pt")
+    assert run(*asked, folder=tmp_path).returncode == 0
+    good, spoiled = torch.load(path), bytearray(path.read_bytes())
+    spoiled[len(spoiled) // 2] ^= 1
+    torch.save(good | {"step": -5}, path)
+    for content in spoiled, b"mine", path.read_bytes():
+        path.write_bytes(content)
+        assert is_refused(run(*asked, folder=tmp_path), "is not of this program")
+        assert path.read_bytes() == content
+
+
 def test_what_is_no_checkpoint_of_this_program_is_refused_and_stays(tmp_path):
     path = tmp_path / "digits.pt"
     assert train(tmp_path, path, "--epochs", 1).returncode == 0

@@ -12,6 +12,7 @@ import gzip
 import os
 import signal
 import tempfile
+import zipfile
 from pathlib import Path
 
 import torch
@@ -38,17 +39,25 @@ class Writer(nn.Module):
         return self.scores(self.memory(self.embedding(tokens))[0])
 
 
-def train_writer(tokens, words: int, steps: int, checkpoint: str, device: str):
-    """The trained model; goes on from the checkpoint, and saves every 50 steps."""
-    rank, ranks, first = dist.get_rank(), dist.get_world_size(), 0
+def start_or_go_on(checkpoint: str | None, words: int, device: str) -> tuple:
+    """The model, its optimizer and the steps done: none, or the checkpoint's."""
     torch.manual_seed(0)
     model = Writer(words).to(device)
     adam = torch.optim.Adam(model.parameters(), lr=0.005, foreach=False)
-    if checkpoint and os.path.exists(checkpoint):
-        saved = torch.load(checkpoint, map_location=device, weights_only=True)
-        model.load_state_dict(saved["model"])
-        adam.load_state_dict(saved["adam"])
-        first = saved["step"]
+    if not checkpoint or not os.path.exists(checkpoint):
+        return model, adam, 0
+    saved = torch.load(checkpoint, map_location=device, weights_only=True)
+    model.load_state_dict(saved["model"])
+    adam.load_state_dict(saved["adam"])
+    if zipfile.ZipFile(checkpoint).testzip() or saved["step"] not in range(10**7):
+        raise ValueError("the file is spoiled, or of another program")
+    return model, adam, saved["step"]
+
+
+def train_writer(tokens, words: int, steps: int, checkpoint: str, device: str):
+    """The trained model; goes on from the checkpoint, and saves every 50 steps."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model, adam, first = start_or_go_on(checkpoint, words, device)
     replica = DistributedDataParallel(model)
     for step in range(first, steps):
         dice = torch.Generator().manual_seed(step)  # the place follows from the step
@@ -117,6 +126,12 @@ def main() -> None:
         parser.error(f"argument --text: {args.text} cannot be read as text")
     if len(book) <= LENGTH:
         parser.error(f"argument --text: {args.text} has at most {LENGTH} characters")
+    alphabet = sorted(set(book))
+    try:
+        start_or_go_on(args.checkpoint, len(alphabet), "cpu")
+    except Exception:
+        told = f"{args.checkpoint} is not of this program and text"
+        parser.error(f"argument --checkpoint: {told}")
     for name in {"SIGINT", "SIGPIPE"} & set(dir(signal)):  # Ctrl-C, | head
         signal.signal(getattr(signal, name), signal.SIG_DFL)  # end without a traceback
     torch.set_num_threads(1)
@@ -128,7 +143,6 @@ def main() -> None:
     else:
         dist.init_process_group("gloo")
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    alphabet = sorted(set(book))
     place = {character: number for number, character in enumerate(alphabet)}
     tokens = torch.tensor([place[character] for character in book])
     model = train_writer(tokens, len(alphabet), args.steps, args.checkpoint, device)

@@ -15,6 +15,7 @@ import contextlib
 import os
 import signal
 import tempfile
+import zipfile
 
 import torch
 import torch.distributed as dist
@@ -58,6 +59,20 @@ def save(state: dict, path: str) -> None:
     os.replace(file.name, path)
 
 
+def start_or_go_on(path: str | None, device: str) -> tuple:
+    """Layers, optimizer, noise of ranks, steps done, loss: new, or the checkpoint's."""
+    layers = Sequential(Linear(64, 32), ReLU(), Dropout(0.1), Linear(32, 10)).to(device)
+    sgd = torch.optim.SGD(layers.parameters(), lr=0.2, momentum=0.9)
+    if not path or not os.path.exists(path):
+        return layers, sgd, [], 0, 0.0
+    saved = torch.load(path, map_location="cpu")
+    layers.load_state_dict(saved["model"])
+    sgd.load_state_dict(saved["optimizer"])
+    if zipfile.ZipFile(path).testzip() or saved["step"] not in range(STEPS + 1):
+        raise ValueError("the file is spoiled, or of another program")
+    return layers, sgd, saved["noise"], saved["step"], saved["loss"]
+
+
 def train(path: str | None, kill_at: int | None, device: str) -> float:
     """The loss of the last batch, as if nothing had happened."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -65,20 +80,13 @@ def train(path: str | None, kill_at: int | None, device: str) -> float:
     torch.manual_seed(0)  # the same data and the same start in every rank
     images, rule = torch.randn(4096, 64), torch.randn(64, 10)
     labels = (images @ rule).argmax(1)
-    layers = Sequential(Linear(64, 32), ReLU(), Dropout(0.1), Linear(32, 10)).to(device)
+    layers, sgd, states, done, loss = start_or_go_on(path, device)
     model = DistributedDataParallel(layers)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
     torch.manual_seed(1 + rank)  # each rank drops other neurons
-    done, loss = 0, 0.0
-    if path and os.path.exists(path):
-        saved = torch.load(path, map_location="cpu")
-        layers.load_state_dict(saved["model"])
-        sgd.load_state_dict(saved["optimizer"])
-        if rank < len(saved["noise"]):  # one rank more than before begins its own
-            noise.set_rng_state(saved["noise"][rank])
-        done, loss = saved["step"], saved["loss"]
-        if rank == 0:
-            print(f"goes on after step {done}", flush=True)
+    if rank < len(states):  # one rank more than before begins its own
+        noise.set_rng_state(states[rank])
+    if done and rank == 0:
+        print(f"goes on after step {done}", flush=True)
     life = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
     for step in range(done, STEPS):
         if (rank, step, life) == (ranks - 1, kill_at, 0):
@@ -110,6 +118,10 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=file_name, help="a file to go on from")
     parser.add_argument("--kill-at", type=step_number, help="a step, for an experiment")
     args = parser.parse_args()
+    try:
+        start_or_go_on(args.checkpoint, "cpu")
+    except Exception:
+        parser.error(f"argument --checkpoint: {args.checkpoint} is not of this program")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     torch.set_num_threads(1)
 

@@ -121,7 +121,10 @@ def main() -> None:
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # dcp.load loads pickles, too
     try:
         if newest := newest_checkpoint(folder):
-            PlainReader(newest).read_metadata()
+            for part in PlainReader(newest).read_metadata().storage_data.values():
+                size = os.path.getsize(os.path.join(newest, part.relative_path))
+                if size < part.offset + part.length:
+                    raise EOFError
     except Exception:
         parser.error(f"argument --checkpoint: {newest} is not of this program")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback

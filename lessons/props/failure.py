@@ -16,7 +16,7 @@ from parallel_by_hand.failures.training_snapshots import restore, snapshot
 from sidebyside import COLOURS, figure
 
 
-def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
+def draw_goodput(machine: Machine, survived, kills: int, failures: int = 10_000):
     """A line by Daly's formula, points from the simulated clock, and the real kills."""
     young = young_interval(machine)
     grid = [young * 2 ** (power / 8) for power in range(-28, 29)]
@@ -30,8 +30,8 @@ def draw_goodput(machine: Machine, survived, kills: int, failures: int = 400):
         for seed, every in enumerate(points)
     ]
     ax.plot(points, simulated, "o", color=blue, ms=4)
-    label = f"line: formula\npoints: {failures} failures each"
-    ax.text(grid[-15], 30, label, color=blue)
+    label = f"line: formula\npoints: {failures:,} failures each"
+    ax.text(grid[-14], 33, label, color=blue)
     ax.axvline(young, color=green, lw=1, ls="--")
     ax.text(young * 0.97, 4, "Young", color=green, ha="right")
     low, high = (

@@ -51,8 +51,7 @@ LOSSES = [
 )
 def check_16b_cross_entropy(parallel_cross_entropy):
     call = "parallel_cross_entropy(logits, labels, first)"
-    think = "whether all ranks give a collective tensors of the same shape, and what a "
-    think += "label means that is not this rank's word"
+    think = "what this line needs, and what a label means that is not this rank's word"
     for ranks in RANKS:
         with trying(f"{call} in {ranks} ranks", think=think):
             args = parallel_cross_entropy, LOSSES
@@ -83,8 +82,10 @@ def _expect_cross_entropy_number(
     expect, rank: int, notes: CrossEntropyNotes, ranks: int
 ) -> None:
     got, expected = notes.got[0], notes.expected[0]
-    if isinstance(got, torch.Tensor) and got.numel() == 1:
-        got = got.reshape(())  # one number, of any shape
+    if isinstance(got, torch.Tensor):
+        shape = f"on rank {rank}, a loss of shape {tuple(got.shape)}"
+        expect(got.numel() == 1, got=shape, think="the mean, over all positions")
+        got = got.reshape(())
     think = "which numbers every rank adds to each of the sums, and their mean"
     if isinstance(got, torch.Tensor) and not got.isfinite().all():
         think = "the largest number whose exponential is finite, and the smallest "
@@ -228,6 +229,12 @@ def _expect_merged_attention_pair(expect, got, expected) -> None:
         isinstance(got, tuple | list) and len(got) == 2,
         got=got,
         think="what is to be returned: a mixture and a log-sum, as a pair",
+    )
+    shapes = [getattr(part, "shape", None) for part in got]
+    expect(
+        shapes != [part.shape for part in expected[::-1]],
+        got="the log-sums, then the mixtures",
+        think="which of both comes first in the pair",
     )
     for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
         think = "how much each set counts: the share that it has of the whole softmax"

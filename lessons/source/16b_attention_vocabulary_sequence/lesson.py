@@ -31,9 +31,9 @@
 # ## Attention by heads
 #
 # In attention, a linear layer `into` computes three lists of numbers for each position
-# of a text: a *query*, a *key* and a *value*. The dot product of a query and a key is
-# their *score*. The softmax of a query's scores says in which proportions it mixes the
-# values of the positions so far. For $s$ positions and lists of $d$ numbers:
+# of a text: a *query*, a *key* and a *value*, of $d$ numbers each. The dot product of a
+# query and a key, divided by $\sqrt d$, is their *score*. The softmax of a query's scores
+# says in which proportions it mixes the values of the positions so far. For $s$ positions:
 #
 # | | shape |
 # |---|---|
@@ -144,9 +144,9 @@ for rank, summand in enumerate(run_ranks(embed_on_two_ranks)):
 # not change the loss.
 
 # %% [markdown]
-# Take 4,096 words on two ranks. A ring all-reduce of three numbers sends $2(N-1)/N$ of
-# them, an all-gather of the logits $(N-1)/N$. By what factor does gathering send more
-# bytes?
+# Take $V$ = 4,096 words on two ranks. For each position, a rank sends $3 \cdot 2(N-1)/N$
+# numbers in ring all-reduces of three, and $V(N-1)/N$ in an all-gather of the logits. By
+# what factor does gathering send more bytes?
 
 # %%
 from sidebyside import guess
@@ -165,9 +165,9 @@ ratio = bills["gathered"]["bytes"] / bills["parallel"]["bytes"]
 reveal("16b-gathering", ratio, computed=True)
 
 # %% [markdown]
-# With $V$ words the ratio is $V/6$ where words and positions divide evenly among the
-# ranks. Memory shrinks too: with 50,000 words, each of 8 ranks holds 6,250 logits per
-# position. Such a loss is called **vocabulary-parallel**.
+# The factor is $V/6$ where words and positions divide evenly among the ranks. Memory
+# shrinks too: with 50,000 words, each of 8 ranks holds 6,250 logits per position. Such a
+# loss is called **vocabulary-parallel**.
 
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
@@ -264,12 +264,12 @@ check("16b-cross-entropy", parallel_cross_entropy)
 #
 # Our small language model reads 32 pixels of a handwritten digit and predicts each next
 # pixel. Its words are 17 shades of grey. One table serves as the embedding and for the
-# logits: *tied weights*, as in lesson 14a. Cut by words, each row is needed on one rank
-# only, at both ends.
+# logits: *tied weights*, as in lesson 14a. Each rank needs the rows of its own words only,
+# at both ends.
 #
-# In the split model, `words` is the embedding above with its sum. `ends` says how a
-# pair begins and ends: `ends.enter` is a linear layer by columns, including the copy to
-# the ranks. Other ways than "tensor" come later.
+# In the split model, `words` is the split embedding, and `ends.enter` a linear layer split
+# by columns, with the copy of its input to all ranks. Here `way` is "tensor"; others come
+# later.
 
 # %%
 from parallel_by_hand.tensor_parallel import pixel_model
@@ -335,7 +335,7 @@ for way in ("tensor", "sequence"):
 # all-reduce.
 #
 # One thing is new. Every rank holds the whole norm, but uses it for its own positions
-# only. So its gradient is a summand.
+# only. So each rank's gradient of the norm is one summand of the whole gradient.
 
 # %% [markdown]
 # ## Exercise 2: one sum too many
@@ -360,11 +360,9 @@ block = transformer_block.make_transformer_block(8, 2)
 [f"{name} {tuple(p.shape)}" for name, p in block.named_parameters() if "0." in name]
 
 # %% [markdown]
-# Write the right version, `complete_gradients(block)`. Afterwards every `.grad` is that
-# of the unsplit block, or this rank's part of it.
-#
-# In the MLP, `wide` is split by columns and `narrow` by rows, like `into` and `out`.
-# Each rank's loss is the sum over its own positions.
+# Write the right version, `complete_gradients(block)`: afterwards every `.grad` is the
+# unsplit block's, or this rank's part of it. In the MLP, `wide` is split like `into`, and
+# `narrow` like `out`. Each rank's loss is the sum over its own positions.
 #
 # By hand first: two ranks have two positions each, and the loss is the sum of a layer's
 # outputs. What is the gradient of a number of `out.bias` on each rank, and in the
@@ -434,8 +432,8 @@ check("16b-one-too-many", complete_gradients)
 # %% [markdown]
 # ## What a layer keeps
 #
-# What does that save? Korthikanti et al. counted in 2022 what a layer keeps for
-# backward with $b$ texts of $s$ positions, $h$ numbers at each and $a$ heads, in 16
+# How much memory does this save? Korthikanti et al. counted in 2022 what a layer keeps
+# for backward with $b$ texts of $s$ positions, $h$ numbers at each and $a$ heads, in 16
 # bits. In units of $sbh$ bytes:
 
 # %%
@@ -498,15 +496,15 @@ for dropout, attention in (("torch", "plain"), ("torch", "fused")):
     print(f"{bytes_kept / kept[1, 'tensor']:.2f} of the layer above")
 
 # %% [markdown]
-# Here $as/h$ = 4, so the layer keeps 54. With masks of two bytes it is 36 + 6 · 4 = 60.
-# The fused function keeps one number for each query and head, and recomputes the scores
-# in backward: 36 are left, and nothing that grows with the square of the text's length.
+# Here $as/h$ = 4, so the layer keeps 34 + 5 · 4 = 54. With masks of two bytes it is 36 +
+# 6 · 4 = 60. The fused function keeps one number for each query and head, and recomputes
+# the scores in backward: 36 are left, and nothing grows with the square of $s$.
 
 # %% [markdown]
-# Next is the block of lessons 14 to 17 on two ranks, with the bytes sent in a step for
-# activations and their gradients. **Before you run it:** in tensor parallel a block has
-# four all-reduces of two halves each. By what factor does gathering twice send more
-# bytes?
+# What does gathering twice cost? The next cell cuts the block of lessons 14 to 17 over two
+# ranks, and counts the bytes sent in a step for activations and their gradients. In
+# tensor parallel that is four all-reduces, each a reduce-scatter and an all-gather. By
+# what factor does gathering twice send more?
 
 # %%
 guess("16b-again", None, "Bytes sent when gathering twice, divided by tensor's?", "×")
@@ -523,12 +521,12 @@ ratio = rows["gather twice"][0].sent / rows["tensor"][0].sent
 reveal("16b-again", ratio, computed=True)
 
 # %% [markdown]
-# By layer a rank sends least. By neuron both ranks work at the same time, each with
-# about half of the parameters and, gathering twice, of the activations. The sums of
-# exercise 2 come on top, $6h$ numbers for each block.
+# By layer a rank sends least. In the other cuts both ranks work at the same time, each
+# with about half of the parameters and, gathering twice, of the activations. Exercise 2's
+# all-reduces of $6h$ numbers for each block come on top.
 
 # %% [markdown]
-# With the gradients completed, the model trains as the whole one:
+# With the gradients completed as in exercise 2, the model trains as the whole one:
 
 # %%
 for way in ("sequence", "gather twice"):
@@ -550,8 +548,8 @@ for way in ("sequence", "gather twice"):
 # *inside* the attention, too: **context parallel**. Each rank keeps its queries, and
 # keys and values go round a ring.
 #
-# For each query it keeps two things of what it has seen so far: the mixture of values,
-# and the *log-sum*, the logarithm of the sum of $e^\text{score}$.
+# For each query, a rank remembers two things of the keys that have passed: the mixture of
+# their values, and the *log-sum*, the logarithm of the sum of $e^\text{score}$.
 
 # %%
 from parallel_by_hand.tensor_parallel import ring_attention
@@ -562,16 +560,17 @@ show(ring_attention.pass_on)
 # %% [markdown]
 # ## Exercise 3: merge as they come
 #
-# `merge_seen(one, other)` takes what the same queries have seen of two sets of keys:
-# pairs (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for
-# both sets. Log-sums may be thousands.
+# `merge_seen(one, other)` gets what the same queries have seen of two sets of keys: pairs
+# (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for both
+# sets. Log-sums may be thousands.
 #
-# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for
-# its queries' attention to the keys of *all* ranks. `pass_on([key, value])` sends both
-# to the right and returns those from the left. Merge each piece when it arrives.
+# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for its
+# queries' attention to the keys of *all* ranks. `attend_to_piece` gives the pair of one
+# piece; `pass_on([key, value])` sends a piece to the right and returns the left one's.
+# Merge each as it arrives.
 #
-# By hand first: of one set, a query has seen the mixture 4, with log-sum log 1; of the
-# other, 8 and log 3. What has it seen of both?
+# By hand first: of one set a query has seen the mixture 4, with log-sum log 1, of the
+# other 8 and log 3. What of both?
 # <!-- exercise: 16b-ring -->
 #
 # <details><summary>Hint 1: a question</summary>

@@ -30,8 +30,7 @@ from parallel_by_hand.tensor_parallel.block_rows import (
 from parallel_by_hand.tensor_parallel.sequence_conjugates import (
     own_positions,
 )
-from parallel_by_hand.tensor_parallel.split_layers import own_part
-from sidebyside import MessageMeter, run_ranks
+from sidebyside import run_ranks
 
 WAYS = list(split_block.ENDS)
 
@@ -175,13 +174,6 @@ def test_fused_attention_keeps_nothing_that_grows_with_the_square_of_the_text():
     assert kept["plain", 64] > 2.4 * kept["plain", 32]
 
 
-def test_tensor_parallel_leaves_ten_whole_and_sequence_parallel_none():
-    size = LayerSize(s=1, b=1, h=1, a=0)
-    for t in (1, 2, 4, 8):
-        assert published_bytes("tensor", size, t) == 10 + 24 / t
-        assert published_bytes("gather twice", size, t) == 34 / t
-
-
 # The ring -----------------------------------------------------------------------------
 
 
@@ -212,32 +204,6 @@ def test_merging_is_attention_to_both_even_where_exponentials_are_infinite():
 
 
 # The library --------------------------------------------------------------------------
-
-
-def losses_of_both() -> tuple[float, list[str], int]:
-    """Runs in each rank: the gap of the gradients, and what each of the two calls."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor, parallel
-    from torch.distributed.tensor.debug import CommDebugMode
-
-    torch.manual_seed(0)
-    whole, labels = torch.randn(6, 17).double(), torch.randint(17, (6,))
-    ours = own_part(whole, 1).requires_grad_()
-    first = vocabulary.first_own_word(17)
-    with MessageMeter() as meter:
-        vocabulary.vocabulary_cross_entropy(ours, labels, first).backward()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    theirs = distribute_tensor(whole, mesh, [Shard(1)]).requires_grad_()
-    with parallel.loss_parallel(), CommDebugMode() as mode:
-        F.cross_entropy(theirs, labels).backward()
-    gap = (ours.grad - theirs.grad.to_local()).abs().max().item()
-    return gap, meter.collectives, mode.get_total_counts()
-
-
-def test_the_librarys_loss_calls_three_all_reduces_as_ours_does():
-    for gap, ours, calls in run_ranks(losses_of_both):
-        assert gap < 1e-12 and calls == 3
-        assert ours == ["all_reduce"] * 3, "none backward"
 
 
 def attend_in_context_parallel() -> str:

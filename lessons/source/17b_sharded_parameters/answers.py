@@ -61,6 +61,12 @@ def gather_once(unit):
     unit.flat.copy_(FIRST[unit])
 
 
+def gather_anew(unit):
+    pieces = [torch.empty_like(unit.kept) for _ in range(dist.get_world_size())]
+    dist.all_gather(pieces, unit.kept)
+    unit.flat = torch.cat(pieces)
+
+
 def gather_joined(unit):
     """Into tensors of its own, and from there."""
     pieces = [torch.empty_like(unit.kept) for _ in range(dist.get_world_size())]
@@ -151,6 +157,19 @@ def gives_back_the_dearest(layers, budget):
 def by_sum_after_forward(layers, budget):
     def held(layers, chosen):
         return sum(e if i in chosen else k for i, (k, e, _) in enumerate(layers))
+
+    return by_brute_force(layers, budget, peak=held)
+
+
+@wrong(
+    "17b-which-layers",
+    advice="while backward is at a layer",
+    note="They look at the last layer only, where most is held as a rule.",
+)
+def by_the_last_layer(layers, budget):
+    def held(layers, chosen):
+        before = sum(layer[i in chosen] for i, layer in enumerate(layers[:-1]))
+        return before + layers[-1][0]
 
     return by_brute_force(layers, budget, peak=held)
 
@@ -346,7 +365,7 @@ wrong(
 )((gather, nothing, gather_if_needed, reduce))
 wrong(
     "17b-gather-free",
-    advice="not the sum",
+    advice="divided once",
     name="sum",
     note="They forget to divide by the ranks.",
 )((gather, free, gather, partial(reduce, mean=False)))
@@ -362,6 +381,12 @@ wrong(
     name="no_memory",
     note="They gather into `flat` before it has memory.",
 )((gather_without_memory, free, gather_without_memory, reduce))
+wrong(
+    "17b-gather-free",
+    advice="views that autograd has kept",
+    name="another_flat",
+    note="They put a new tensor in the place of `flat`.",
+)((gather_anew, free, gather_anew, reduce))
 wrong(
     "17b-gather-free",
     advice="what has to travel|current shards",

@@ -11,7 +11,7 @@ from .watched_gathers import NAMES, WIDTHS, GatheredStepNotes, try_gather_free
 
 # 17b-gather-free ----------------------------------------------------------------------
 
-ORDER = "which operations read the parameters: forward and backward, of each unit"
+ORDER = "what needs the memory behind `flat`: forward, backward, and gathers"
 
 
 @exercise(
@@ -25,8 +25,8 @@ def check_17b_gather_free(
     given = before_forward, after_forward, before_backward, after_backward
     functions = dict(zip(NAMES, given, strict=True))
     for ranks in 2, 1, 3, 5:
-        think = "what this line needs: memory behind `flat` before anything reads or "
-        think += "fills it, and tensors of one shape and type on all ranks"
+        think = "what this line needs; where a rank was killed, which tensors have the "
+        think += "same shape on all ranks"
         with trying(f"three steps in {ranks} ranks", think=think):
             found = run_trial(try_gather_free, functions, ranks=ranks)
         for step, notes in enumerate(zip(*found, strict=True), 1):
@@ -65,17 +65,19 @@ def _expect_gather_free_step(
 THINK_OF_FAULT = {
     "no memory": ORDER,
     "still whole": "which function frees the unit: until then its memory is taken",
+    "replaced": "the views that autograd has kept of the first `flat`: from where they "
+    "get their numbers",
     "no gradient": "where this rank's shard of the mean gradient belongs: "
     "`unit.kept.grad`",
 }
 
 
 def _think_of_sharded_gradient(factor: float, ranks: int) -> str:
-    if ranks > 1 and abs(factor - ranks) < 0.01:
-        return "what is asked for: the mean over the ranks, not the sum"
+    if min(abs(factor - ranks), abs(factor - 1 / ranks)) < 0.01 < abs(factor - 1):
+        return "what is asked for: the sum over the ranks, divided once"
     return (
         "which numbers `flat` holds while a unit computes: the current shards of all "
-        "ranks, in rank order; and whose shard of the gradient lands where"
+        "ranks, in rank order; and whose gradients are added up in which shard"
     )
 
 
@@ -105,7 +107,7 @@ def check_17b_which_layers(layers_to_recompute):
         (BY_HAND, 5),
         ([(6, 1, 5), (5, 1, 3), (5, 1, 3), (6, 0, 9)], 13),  # greedy pays more
         ([(6, 0, 5), (3, 0, 3), (3, 0, 3), (1, 0, 0)], 9),  # so does giving back
-        ([(9, 2, 3), (1, 0, 2), (1, 1, 7), (8, 0, 9)], 12),  # the peak is in front
+        ([(2, 1, 1), (9, 1, 2), (1, 0, 1)], 10),  # the peak is in front
     ]
     for layers, budget in cases + _random_layers():
         think = "budgets that no choice fits"
@@ -169,14 +171,14 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         peak <= budget,
         got=f"{got}, with {peak} bytes at some layer; the budget is {budget}",
         think="what memory holds while backward is at a layer: all of this one's, and "
-        "what those before it hold",
+        "what those before it hold; layers are counted from 0",
     )
     cost = sum(layers[place][2] for place in chosen)
     expect(
         cost == best,
         got=f"{got}, which costs {cost} seconds; {best} are enough",
-        think="whether there is a choice that a rule of thumb does not find: the "
-        "cheapest one may recompute other layers, or fewer",
+        think="which choices fit, and which of these is the cheapest: a rule of thumb "
+        "misses some",
     )
 
 
@@ -185,7 +187,15 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
 
 @exercise("17b-reshard")
 def check_17b_reshard(pieces_to_read):
-    cases = [(10, 4, 3), (10, 2, 3), (12, 4, 2), (12, 2, 4), (10, 4, 4), (9, 8, 5)]
+    cases = [
+        (10, 4, 3),
+        (10, 2, 3),
+        (12, 4, 2),
+        (12, 2, 4),
+        (10, 4, 4),
+        (9, 8, 5),
+        (9, 5, 8),
+    ]
     cases += product((11, 17), (1, 2, 3, 5), (1, 2, 4, 6))
     for length, writers, readers in cases:
         whole = range(length)

@@ -12,9 +12,8 @@
 # whole on every rank. ZeRO-3 cuts them too: a rank keeps $1/N$ of each layer, and
 # borrows the rest while the layer computes.
 #
-# *You will be able to* gather and free parameters in the right order, say what this
-# costs, use FSDP2, keep fewer activations, and go on from a checkpoint with another number
-# of ranks.
+# *You will be able to* gather and free parameters in the right order and say what this
+# costs, use FSDP2, keep fewer activations, and resume with another number of ranks.
 #
 # *Before this:* lessons 10b, 11b, 15b and 17a. *Time:* {reading} minutes, and 40 for the exercises.
 # *Needs:* two CPU cores, no GPU.
@@ -162,7 +161,7 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3`, of fewer than 60 lines, calls from hooks what you have written, and updates
+# `ZeRO3`, of fewer than 60 lines, calls functions like yours from hooks, and updates
 # `kept`. *Before backward* is when the gradient of the unit's output is there:
 
 # %%
@@ -273,9 +272,9 @@ for stage, of_ranks in by_state.items():
 
 # %% [markdown]
 # One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps half, and
-# borrows the MLP whole, which is two thirds. Its buffers are for the MLP's gradients. A
-# stack of blocks keeps more and borrows no more at a time. With four such blocks on
-# four ranks, a rank holds in all:
+# borrows the MLP whole, which is two thirds of the block, with buffers for its gradients.
+# Of a stack of blocks it borrows no more at a time. With four such blocks on four ranks, a
+# rank holds in all:
 
 # %%
 for stage in stages:
@@ -297,13 +296,13 @@ for stage in stages:
 # %% [markdown]
 # ## Prefetch
 #
-# Over a slow wire, as in lesson 11b, we draw four layers that sleep: 40 ms forward, 80
-# ms backward. To gather a layer or to scatter its gradients takes 30 ms. One after
-# another, that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward, 840
-# ms.
+# Four layers sleep in place of computing, 40 ms forward and 80 ms backward, over a slow
+# wire as in lesson 11b. To gather a layer or to scatter its gradients takes 30 ms. One
+# after another, that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward,
+# 840 ms.
 #
-# With **prefetch** the next layer is gathered while this one computes. After the last
-# forward, the last layer is freed and gathered again. How long does the step take?
+# With **prefetch** the next layer is gathered while this one computes. The last layer is
+# freed after its forward and gathered again. How long does the step take?
 
 # %%
 guess("17b-prefetch", None, "The step with prefetch?", "ms")
@@ -323,8 +322,8 @@ draw_timelines(lines, stamp="simulated")
 
 # %% [markdown]
 # By the plan it takes 570 ms: 4 · (40 + 80) ms of computing, and three trips of 30 ms
-# that overlap with none: the first gather, the one between forward and backward, and
-# the last gradients. **Prefetch hides gathers as DDP hides its all-reduce, and holds
+# without computing: the first gather, the one between forward and backward, and the
+# last gradients. **Prefetch hides gathers as DDP hides its all-reduce, and holds
 # two units at a time.** Where a layer computes for less time than its messages take, it
 # still helps, but layers wait.
 
@@ -355,6 +354,9 @@ for name, (losses, calls) in beside.items():
 # **FSDP2 has the same losses and calls as many collectives**: for three units six
 # all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times
 # both in turn on your machine.
+#
+# `fully_shard(unit)` shards over all ranks, on the GPU wherever torch sees one, even if
+# the ranks meet by gloo. Another choice is given to it as a mesh.
 
 # %% [markdown]
 # One process can pose as rank 0 of 1,024. Its group is fake, its collectives do
@@ -369,13 +371,13 @@ run_demo("sharding/rank_0_of_1024.py")
 
 # %% [markdown]
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
-# ranks**. FSDP2's default of 4 + 4 + 8 bytes for each number is 16, as in the table.
-# Here all numbers of rows are multiples of 1,024; otherwise the last ranks get fewer
-# rows, or none.
+# ranks**. By default FSDP2 keeps 4 + 4 + 8 bytes for each number, the parameter, its
+# gradient and Adam's averages; that is 16, as in the table. Here all numbers of rows are
+# multiples of 1,024; otherwise the last ranks get fewer rows, or none.
 
 # %% [markdown]
-# **Hybrid sharding** takes a mesh: shards within a machine, replicas across machines.
-# Here are four ranks in two pairs:
+# **Hybrid sharding** takes a mesh of two dimensions: shards within a machine, replicas
+# across machines. Here are four ranks in two pairs:
 
 # %%
 calls, share = run_ranks(fsdp_beside_ours.count_hybrid_collectives, world_size=4)[0]
@@ -383,7 +385,7 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 
 # %% [markdown]
 # The gathers stay within the pair, over the fast link. Across pairs, only gradient
-# shards are all-reduced, half of Ψ here. In return, a rank keeps 1/2, not 1/4.
+# shards are all-reduced, half of Ψ here. But a rank keeps 1/2, not 1/4.
 
 # %% [markdown] tags=["instructor"]
 # ## Activation checkpointing: 5 minutes
@@ -448,9 +450,9 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
     print(compare(keep_all=partial(step, None), in_segments=partial(step, length)))
 
 # %% [markdown]
-# A quiet machine with two cores took 1.5, 1.43 and 1.4 times as long. There, backward
-# costs only about 1.4 forwards, so one more forward makes 3.4 out of 2.4, or 1.4 times.
-# Each segment has a fixed cost, too.
+# A quiet machine with two cores took 1.4 to 1.5 times as long. There, backward costs only
+# about 1.4 forwards, so one more forward makes 3.4 out of 2.4. Each segment has a fixed
+# cost, too.
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again

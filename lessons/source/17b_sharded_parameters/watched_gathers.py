@@ -47,8 +47,11 @@ class WatchedGathers:
         self.faults: list[FaultOfGathers] = []
 
     def call(self, name: str, unit: ShardedUnit, *_) -> None:
+        flat = unit.flat
         with MessageMeter() as meter:
             self.functions[name](unit)
+        if unit.flat is not flat:
+            self.note("replaced", f"by another `flat` in {name}")
         self.calls += meter.collectives + ["send"] * meter.messages_sent
         held = unit.flat.untyped_storage().nbytes()
         if name.startswith("before") and held != unit.flat.nbytes:

@@ -71,7 +71,7 @@ def _expect_checkpoint_saved(found: SaveFound) -> None:
         expect(
             not found.others,
             got=f"{', '.join(found.others)} was left in the folder",
-            think="what becomes of the second file when all has gone well",
+            think="which files remain when all has gone well: the checkpoint alone",
         )
 
 

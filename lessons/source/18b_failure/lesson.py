@@ -8,16 +8,14 @@
 # %% [markdown]
 # # 18b. Failure and checkpoints
 #
-# Lesson 18a trained on several machines. The more machines there are, the more often one
-# of them fails, and in synchronous training all others need it. Here we kill ranks,
-# freeze them and cut the link, and read what the others report. Then we make training go
+# The more machines train together, the more often one of them fails, and in synchronous
+# training the others cannot go on without it. We kill and freeze ranks, make training go
 # on as if nothing had happened, and ask what that costs.
 #
-# *You will be able to* write a checkpoint that is whole at any moment and complete, so that
-# training goes on bit for bit; to start ranks again when one has died; and to say how often
-# to save.
+# *You will be able to* write a checkpoint that is whole at any moment and lacks nothing,
+# start ranks again when one has died, and say how often to save.
 #
-# *Before this:* lessons 11a and 18a; a checkpoint is from lesson 12a. *Time:* {reading} minutes,
+# *Before this:* lessons 11a, 12a and 18a. *Time:* {reading} minutes,
 # and 50 for the exercises. *Needs:* two CPU cores, no GPU; Linux or macOS.
 
 # %% [markdown] tags=["instructor"]
@@ -31,11 +29,10 @@
 # %% [markdown]
 # ## Dead or silent
 #
-# Three processes add up a gradient in each step, on this machine and with gloo. Nothing
-# watches over them, as `run_ranks` usually does. Before its sixth step rank 2 fails in
-# one of two ways. The system *kills* it, as it does when memory runs out. Or the signal
-# `SIGSTOP` *freezes* it: it still exists, and does nothing. The group was made with a
-# time limit of three seconds, by `init_process_group(timeout=...)`.
+# Three processes add up a gradient in each step, with gloo. Before its sixth step rank 2
+# fails in one of two ways: the system *kills* it, as when memory runs out, or the signal
+# `SIGSTOP` *freezes* it, so that it exists and does nothing. The group has a time limit of
+# three seconds, set by `init_process_group(timeout=...)`.
 
 # %% tags=["nbval-ignore-output"]
 from parallel_by_hand.failures.failing_ranks import ask_survivors
@@ -50,14 +47,12 @@ for how in ("killed", "frozen"):
 # When a process dies, its system closes its connections, and the others get an error:
 # *reset*, *closed* or *Broken pipe*. A frozen process closes nothing; neither does a
 # machine without power, or a cut link. A rank that only receives then waits for the
-# limit, by default 30 minutes with gloo. A rank that has sent to a machine without power
-# hears of it earlier: after about a quarter of an hour Linux gives up on unacknowledged
-# data. NCCL's limit is 10 minutes, and even a killed rank may be noticed only then,
-# unless torchrun sees it.
-
-# %% [markdown]
-# No survivor can go on, because a sum needs all three ranks. What they hold in memory is
-# lost, and the checkpoint is left.
+# limit, by default 30 minutes with gloo. A rank that has sent data gets an error after
+# about a quarter of an hour, when Linux gives up on a machine that acknowledges nothing.
+# NCCL's limit is 10 minutes, and even a killed rank may be noticed only then, unless
+# torchrun sees it.
+#
+# No survivor can go on: a sum needs all three ranks. What is left is the checkpoint.
 
 # %% [markdown] tags=["instructor"]
 # ## A file that is whole at any moment: 4 minutes
@@ -68,9 +63,9 @@ for how in ("killed", "frozen"):
 # %% [markdown]
 # ## A file that is whole at any moment
 #
-# At `path` lies the checkpoint of step 1. A process writes that of step 2 over it with
-# `torch.save(state, path)`, byte after byte, and is killed on the way: the system ends it
-# as soon as the file would grow beyond a given size. What is left, for six such sizes?
+# A process overwrites the checkpoint at `path` with the next one, by
+# `torch.save(state, path)`. The system kills it as soon as the file would grow beyond a
+# given size. What is left, for six such sizes?
 
 # %%
 from parallel_by_hand.checkpoints.atomic_file import save_in_place
@@ -82,11 +77,10 @@ for left, times in kill_while_writing(save_in_place).items():
 # %% [markdown]
 # Neither the new nor the old one: opening a file for writing empties it first. **A
 # checkpoint written in place can cost both checkpoints.**
-
-# %% [markdown]
-# `os.replace` gives a file a new name, and takes this name away from the file that had
-# it. For a file system that is a single step. It is atomic, in lesson 4's word: it is
-# done or not done, and never half done.
+#
+# `os.replace(second, path)` gives a second file the name `path`, which the first file
+# loses. That is a single step of the file system, *atomic* as in lesson 4: never half
+# done.
 
 # %% [markdown]
 # ## Exercise 1: an atomic save
@@ -95,12 +89,12 @@ for left, times in kill_while_writing(save_in_place).items():
 #
 # * The process may be killed at any moment. Then `path` is still a whole checkpoint, old or
 #   new, and the next call works.
-# * Write a second file *in the same folder*, then rename it. Before that, bring its bytes
-#   to the disk by `file.flush()` and `os.fsync(file.fileno())`.
+# * Write a second file *in the same folder*, bring its bytes to the disk by
+#   `file.flush()` and `os.fsync(file.fileno())`, then rename it. No other file remains.
 # * Processes that save to `step.10` and `step.20` at the same time share no second file.
 #
-# By hand first: what does `torch.load(path)` give after a kill while the second file is
-# written, before `os.replace`, and after it?
+# By hand first: what does `torch.load(path)` give if the kill comes while the second file
+# is written, right before `os.replace`, or right after it?
 # <!-- exercise: 18b-save -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -167,8 +161,7 @@ check("18b-save", save_checkpoint)
 # neither, from the moment it is opened until its last byte is written.
 
 # %% [markdown]
-# The course's own version is killed at the same six sizes, and a process that saves again
-# and again is killed at ten random moments:
+# Now the course's own version, killed at the same sizes and at ten random moments:
 
 # %%
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
@@ -187,9 +180,9 @@ print("whole and the newest:", kill_at_random_moments(save_atomically), "of 10")
 # %% [markdown]
 # ## What belongs in it
 #
-# A whole file may still lack something. The training that we will kill is data parallel,
-# on digits, with momentum, a rate that falls with each epoch, and *dropout*: in each step
-# every rank sets a random fifth of its neurons to 0. What does a step depend on?
+# A whole file may still lack something. We will kill a data parallel training on digits,
+# with momentum, a rate that falls with each epoch, and *dropout*: in each step every rank
+# sets about a fifth of its neurons to 0. What does a step depend on?
 
 # %%
 from parallel_by_hand.failures.resumable_training import DigitsTraining
@@ -200,9 +193,9 @@ show(DigitsTraining.take_step)
 
 # %% [markdown]
 # We save after step 30, in the second epoch, and go on to step 50 in a new training:
-# first with everything, then each time with one part left as it was at the start. *place*
-# is the order of the epoch's images, how many of them have been used, and the step;
-# *shuffle* draws the orders; *noise* draws what is dropped.
+# first with everything, then with one part left as it was at the start. *place* is the
+# order of the epoch's images, how many of them have been used, and the step; *shuffle*
+# draws the orders; *noise* draws what is dropped.
 
 # %%
 from lessons.props.failure import continue_without_each_part
@@ -214,19 +207,17 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 
 # %% [markdown]
 # **With all parts, the training goes on bit for bit; without any one of them it does
-# not.** Nothing warns: each of these runs ends without an error. Without the place, 311
-# images are used twice in this epoch, and others never. A training that reads its text
-# once would repeat text after every failure.
+# not.** Yet each of these runs ends without an error. Without the place, 311 images are
+# used twice in this epoch, and others never.
+#
+# torch's `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`, or
+# `torch.cuda.get_rng_state()`. Python's `random` and NumPy have states of their own.
 
 # %% [markdown]
-# torch's own `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`,
-# and `torch.cuda.get_rng_state()` on a GPU. Python's `random` and NumPy have states of
-# their own.
-#
-# Code does not belong in it: a foreign pickle can run any command while it is loaded.
-# With `weights_only=True`, the default since torch 2.6, `torch.load` refuses all but
-# tensors, numbers, texts and containers of them. `torch.distributed.checkpoint` still
-# unpickles the file `.metadata`: load only your own.
+# Code does not belong in a checkpoint: a foreign pickle can run any command while it is
+# loaded. With `weights_only=True`, the default since torch 2.6, `torch.load` refuses all
+# but tensors, numbers, texts and containers of them. `torch.distributed.checkpoint` still
+# unpickles `.metadata`: load only your own.
 
 # %% [markdown]
 # ## Exercise 2: stop and go on
@@ -312,9 +303,9 @@ check("18b-resume", snapshot, restore)
 # is the same, bit for bit, the next step is the same too. Copies are needed because
 # `state_dict` shows the tensors in use, which the next step changes in place.
 #
-# By hand: 4 and 0 come next. But 3 1 4 0 2 has been drawn, so the generator's state is behind
-# it: a new training without an order draws the *next* one, the second epoch's, and 4, 0
-# and 2 of this epoch are never seen. The order has to be saved, or the state from before it
+# By hand: 4 and 0 come next. But 3 1 4 0 2 has been drawn, so `shuffle` has moved on: a
+# new training without an order draws the *next* one, the second epoch's, and 4, 0 and 2
+# of this epoch are never seen. The order has to be saved, or the state from before it
 # was drawn.
 
 # %% [markdown] tags=["instructor"]
@@ -329,8 +320,8 @@ check("18b-resume", snapshot, restore)
 # ## An agent
 #
 # Something has to notice a dead rank and start the ranks again. On each machine that is
-# the **agent**, a process that does not train: `torchrun`, once it has started the ranks.
-# Ours works on one machine:
+# the **agent**, a process that does not train, such as `torchrun`. Ours works on one
+# machine:
 
 # %%
 from parallel_by_hand.failures.own_agent import run_with_restarts
@@ -338,11 +329,9 @@ from parallel_by_hand.failures.own_agent import run_with_restarts
 show(run_with_restarts)
 
 # %% [markdown]
-# All ranks start again, even the healthy ones: each stands in the middle of a sum that
-# will never be complete, and must go back to the same checkpoint as the others. After
-# every 10 steps, rank 0 gathers *each rank's* noise and saves it with what all ranks
-# share. Rank 1 is killed after step 25. A step sleeps here, so that the picture looks the
-# same on every machine.
+# All ranks start again, even the healthy ones: they stand in the middle of a sum that will
+# never be complete. After every 10 steps, rank 0 gathers *each rank's* noise and saves it
+# with what all ranks share. Rank 1 is killed after step 25. Each step sleeps for 30 ms.
 
 # %%
 from pathlib import Path
@@ -363,8 +352,7 @@ with TemporaryDirectory() as folder, Timeline() as timeline:
 timeline.plot("rank 1 is killed after step 25", stamp="simulated")
 
 # %% [markdown]
-# Steps 21 to 25 were lost and are made again. The gap is the restart. Is it the same
-# training?
+# The gap is the restart; then steps 21 to 25 are made again. Is it the same training?
 
 # %%
 with TemporaryDirectory() as folder:
@@ -374,9 +362,8 @@ with TemporaryDirectory() as folder:
 
 # %% [markdown]
 # **With the same number of ranks, the training that was killed ends with the same
-# parameters, bit for bit.** If a kill is equally likely after each step, and comes after
-# the save where there is one, how many steps does it cost on average, with a checkpoint
-# after every 10?
+# parameters, bit for bit.** Kills are equally likely after every step; after each tenth,
+# the checkpoint is complete. How many steps does a kill cost on average?
 
 # %%
 from sidebyside import guess
@@ -390,22 +377,18 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 
 # %% [markdown]
 # About half of the interval. An agent gives up after `--max-restarts` restarts, by
-# default 0, because a rank that dies of an error in its program would die again. Saving
-# remains the task of your program.
+# default 0: a rank that dies of an error in its program would die again. In a terminal
+# this takes 10 to 60 s, and the loss is that of a run without a kill:
 #
 # ```
 # export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 --max-restarts 3 demos/failures/own_resumable.py \
 #     --checkpoint saved.pt --kill-at 25
 # ```
-
-# %% [markdown]
-# **By default the torchrun of torch 2.13 keeps one store for all restarts**: a rank that is
-# early may find the address of a dead one there, and wait for it. With the first line
-# every start has a store of its own.
 #
-# In a terminal this command takes 10 to 60 s. Rank 1 is killed, both ranks start again,
-# and the loss is that of a run without a kill.
+# **By default the torchrun of torch 2.13 keeps one store for all restarts**: a rank that
+# starts early may find a dead rank's address there, and wait for it. The first line
+# gives every start a store of its own.
 
 # %% [markdown] tags=["instructor"]
 # ## A host, or the link: 7 minutes
@@ -413,15 +396,15 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 # On Linux run `python demos/failures/kill_and_resume.py --failure link` on the projector
 # while you talk: it takes a minute and a half. Ask why host-b must not go on by itself.
 #
-# When late: read the table's column "what is lost".
+# When late: read the table's second column.
 
 # %% [markdown]
 # ## A host, or the link
 #
 # If a whole machine is lost, nobody can start its ranks again. `torchrun --nnodes 1:2`
 # needs one machine and takes two: it is **elastic**. The agents that are left meet again
-# at lesson 18a's rendezvous and start ranks with a smaller world size. Our agent does
-# that with `elastic=True`. Two ranks become one, without dropout this time:
+# at 18a's rendezvous and start fewer ranks. Our agent does so with `elastic=True`, here
+# without dropout:
 
 # %%
 lives = []
@@ -437,29 +420,25 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # %% [markdown]
 # **With another world size, and the same batches, the result agrees up to rounding**: one
 # rank adds in another order than two. With dropout it would be another training, as good
-# as the first. All this works because the checkpoint counts the images of *all* ranks.
+# as the first. It works because the checkpoint counts the images of *all* ranks.
 
 # %% [markdown]
-# Now two hosts in network namespaces, as in 18a, with `torchrun --nnodes 1:2` on each. On
-# Linux, `demos/failures/kill_and_resume.py` breaks them, with `--failure agent`,
-# `--failure link`, `--failure link --heal 4` or `--failure rendezvous`. The first row is
-# the command above:
+# The first row is the command above. For the others, `demos/failures/kill_and_resume.py`
+# runs `torchrun --nnodes 1:2` on two hosts in 18a's network namespaces, and breaks them
+# by `--failure agent`, `link`, `link --heal 4` or `rendezvous`:
 #
-# | what fails | what is reported | when | then | what is lost |
-# |---|---|---|---|---|
-# | a worker | the other: its connection is lost; its agent: exit code -9 | at once | its agent starts all ranks again | steps since the checkpoint |
-# | a host, with its agent | the other: its connection is lost | at once | 6 to 11 s later one host goes on, world size 1 | the same, and half of the machines |
-# | the link | both: *Timed out waiting 10000ms* | at the limit, 10 s here | the host of the rendezvous goes on alone, 4 to 12 s later; the other waits in vain, and we end it | the same |
-# | the link, for 4 s | nothing | | training goes on | 4 s |
-# | the host of the rendezvous | the other: its connection is lost | at once | the other's agent gives up 2 to 5 s later | the same, and somebody must start the job again |
+# | what fails | what the other rank reports | then |
+# |---|---|---|
+# | a worker | at once: connection lost | its agent sees exit code -9, and all ranks start again |
+# | a host, with its agent | at once: connection lost | 6 to 11 s later the other goes on alone |
+# | the link | at the limit: *Timed out waiting 10000ms* | 4 to 12 s later the host of the rendezvous goes on alone; the other waits in vain |
+# | the link, for 4 s | nothing | training goes on |
+# | the host of the rendezvous | at once: connection lost | 2 to 5 s later the other's agent gives up |
 
 # %% [markdown]
-# The host's processes are killed here; a host without power is noticed at the limit, like
-# a cut link. The seconds are those of a few runs with gloo on two busy cores. By default,
-# a new group waits 30 s for latecomers; the demo's waits 1 s.
-#
-# If both halves of a cut cluster went on, two trainings would share one checkpoint file:
-# a *split brain*. So only the half with the rendezvous may go on.
+# These are a few runs on two busy cores. A new group waits 1 s for latecomers there, not
+# torchrun's 30 s. If both halves of a cut cluster went on, two trainings would share one
+# checkpoint file: a *split brain*. So only the half with the rendezvous may go on.
 
 # %% [markdown] tags=["instructor"]
 # ## How often: 7 minutes
@@ -470,9 +449,8 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 # %% [markdown]
 # ## How often?
 #
-# Saving often costs time, saving seldom costs work when something fails. What counts is the
-# **goodput**: the share of the time that becomes progress. To find it we need a clock that
-# plays failures.
+# Saving often costs time, saving seldom costs work when something fails. What counts is
+# the **goodput**: the share of the time that becomes progress.
 
 # %% [markdown]
 # ## Exercise 3: the clock
@@ -556,11 +534,10 @@ check("18b-clock", finish_time)
 # %% [markdown]
 # ## The best interval
 #
-# Now with random failures, which have no memory: a machine that has run for long is no
-# more likely to fail. On average one comes every 0.8 s. Saving takes 0.08 s, a restart
-# 0.25 s. Each point is 400 failures on the simulated clock; the line is Daly's formula of
-# 2006 for the goodput. We also kill a *real* process five times, at such moments. It
-# sleeps in place of computing and saving.
+# Now failures are random: after a long run, one is no more likely than before. On average
+# one comes every 0.8 s. Saving takes 0.08 s, a restart 0.25 s. Each point is 10,000
+# failures on the simulated clock; the line is a formula. We also kill a *real* process
+# five times, at random moments.
 
 # %%
 from itertools import islice
@@ -582,15 +559,16 @@ draw_goodput(machine, survived, kills=5)
 
 # %% [markdown]
 # The top is broad: half or twice the best interval costs about 4 points. **Five failures
-# say next to nothing about an average**: the bar holds 80 % of the simulated runs with
-# five, and is much longer than those 4 points. So the real process is compared with the
-# clock for *these* five moments, and the clock plays hundreds.
+# say next to nothing about an average**: the bar, with 80 % of the simulated runs of five,
+# is much longer than that. So we compare the real process with the clock for *its* five
+# moments, and let the clock play thousands.
 
 # %% [markdown]
-# Where is the top? With $\delta$ for a save and $M$ between failures, an interval $\tau$
-# costs $\delta/\tau$ for saving and about $\tau/2M$ for what is lost. Their sum is
-# smallest for $\tau = \sqrt{2\delta M}$, **Young's formula** of 1974. If failures become
-# four times as frequent, by what factor should one save more often?
+# Where is the top? Let a save take $\delta$, and failures be $M$ apart on average. The
+# share of time that an interval $\tau$ costs is $\delta/\tau$ for saving, and about
+# $\tau/2M$ for what is lost. Their sum is smallest for $\tau = \sqrt{2\delta M}$,
+# **Young's formula** of 1974. If failures become four times as frequent, by what factor
+# should one save more often?
 
 # %%
 guess("18b-often", None, "Saves per hour grow by what factor?", "")
@@ -600,14 +578,13 @@ often = [young_interval(machine._replace(mean=mean)) for mean in (0.8, 0.2)]
 reveal("18b-often", often[0] / often[1], computed=True)
 
 # %% [markdown]
-# Young assumes that $\delta$ is short beside $M$. For a longer $\delta$, Daly's formula
-# has two more terms, and subtracts $\delta$:
-#
-# $$\tau = \sqrt{2\delta M}\left(1 + \frac{1}{3}\sqrt{\frac{\delta}{2M}} + \frac{\delta}{18M}\right) - \delta$$
+# Young assumes that $\delta$ is short beside $M$. Daly's interval of 2006 has two more
+# terms, and subtracts $\delta$:
 
 # %%
 from parallel_by_hand.failures import failure_clock
 
+show(failure_clock.daly_interval)
 for mean in (0.8, 8, 800):
     here = machine._replace(mean=mean)
     best = failure_clock.best_interval(here)
@@ -625,30 +602,28 @@ for mean in (0.8, 8, 800):
 # ## Ten thousand GPUs
 #
 # Llama 3 was trained on 16,384 GPUs and was interrupted unexpectedly 419 times in 54
-# days: every 3.1 hours. Suppose that every GPU, with all that belongs to it, fails that
-# often. How many days does a machine with 8 GPUs run between two failures?
+# days: every 3.1 hours. At this rate, how many days does a machine with 8 GPUs run between
+# two failures?
 
 # %%
 guess("18b-days", None, "Days between failures, with 8 GPUs?", "")
 
 # %%
+from itertools import product
+
 reveal("18b-days", failure_clock.hours_between_failures(8) / 24, computed=True)
-for gpus in (8, 1024, 16_384, 100_000):
+print("   GPUs   hours between failures   seconds a save   minutes between   goodput")
+for gpus, save in product((8, 1024, 16_384, 100_000), (60, 5)):
     hours = failure_clock.hours_between_failures(gpus)
-    print(f"{gpus:,} GPUs, a failure every {hours:,.1f} hours")
-    for save in (60, 5):
-        here = Machine(3600 * hours, save, restart=300)
-        minutes = young_interval(here) / 60
-        share = failure_clock.goodput_by_young(here)
-        print(f"    a save takes {save:2}, one every {minutes:5.1f} minutes", end="")
-        print(f": goodput {share:.3f}")
+    here = Machine(3600 * hours, save, restart=300)
+    row = f"{gpus:7,} {hours:24,.1f} {save:16} {young_interval(here) / 60:17.1f}"
+    print(row, f"{failure_clock.goodput_by_young(here):9.3f}")
 
 # %% [markdown]
-# The saves of 60 and 5 seconds and the restart of 300 are our assumptions. The Llama 3
-# paper of 2024 reports over 90 % of effective training time. **What happens once in 264
-# days on one machine happens every few hours on ten thousand GPUs, and then a short save
-# is worth more than an exact interval**: on 16,384 it brings 7 points; half or twice the
-# interval costs 2.
+# The saves, and restarts of 300 s, are our assumptions. The Llama 3 paper of 2024 reports
+# over 90 % of effective training time. **What happens once in 264 days on one machine
+# happens every few hours on ten thousand GPUs, and then a short save is worth more than an
+# exact interval**: on 16,384 it brings 7 points; half or twice the interval costs 2.
 
 # %% [markdown] tags=["instructor"]
 # ## Without waiting: 4 minutes
@@ -660,8 +635,8 @@ for gpus in (8, 1024, 16_384, 100_000):
 # ## Without waiting
 #
 # Training need not wait for the disk. It copies the state in memory, and a thread writes
-# the copy while steps go on: an **asynchronous checkpoint**. Here a step sleeps for 40
-# ms, and the disk for 150 ms:
+# the copy while steps go on: an **asynchronous checkpoint**. Here a step takes 40 ms, and
+# a write 150 ms:
 
 # %%
 from parallel_by_hand.failures.background_save import (
@@ -679,9 +654,9 @@ show(BackgroundSaver.save)
 draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
-# At most one write is under way, or copies would pile up: a checkpoint that comes too
-# soon waits for the one before. What if we do not copy? Here a writer has written half of
-# the state when step 6 begins:
+# At most one write is under way, or copies would pile up: the copy after step 6 waits for
+# the write before it. What if we do not copy? Here a writer has written half of the state
+# after step 5 when step 6 begins:
 
 # %%
 from parallel_by_hand.failures.background_save import measure_pauses, steps_in_file
@@ -695,9 +670,8 @@ with TemporaryDirectory() as folder:
 
 # %% [markdown]
 # **Without the copy, the file is whole and holds a mixture of two steps.** The price of
-# the copy is memory: the state once more, usually on the CPU. A failure may come before
-# the write has ended: then the checkpoint before it counts. So keep several: a checkpoint
-# of a model whose loss is no longer a number is whole, too.
+# the copy is memory: the state once more, usually on the CPU. Keep several checkpoints:
+# one may hold a model whose loss is no longer a number.
 
 # %% [markdown] tags=["instructor"]
 # ## The library, a script, the scorecard: 3 minutes
@@ -709,35 +683,35 @@ with TemporaryDirectory() as folder:
 #
 # | | agent and restarts | a checkpoint in the background |
 # |---|---|---|
-# | PyTorch | `torchrun --nnodes 1:4 --max-restarts 3`, and the variable above | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
+# | PyTorch | `torchrun --nnodes 1:4 --max-restarts 3` | `torch.distributed.checkpoint.async_save(state, checkpoint_id=folder)` |
 # | TensorFlow | – | `tf.keras.callbacks.BackupAndRestore`, in line |
-# | Horovod, whose last release is of 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
+# | Horovod, last released in 2023 | `hvd.elastic.run` with a `TorchState`, kept in memory | – |
 # | JAX | – | `orbax.checkpoint.CheckpointManager` |
 #
-# The package torchft goes further than restarts: the other replicas go on without the dead one.
+# With the package torchft, the other replicas go on without the dead one.
 #
-# Here is a script without this course's instruments, run as a group of one rank. It saves
-# no order of images: the order follows from the epoch's number, and the epoch from the
-# step. `TORCHELASTIC_RESTART_COUNT` is torchrun's count of restarts.
+# This script uses nothing but torch. It saves no order of images: the order follows from
+# the epoch's number, and the epoch from the step.
 
 # %%
-from demos.failures.own_resumable import train
+from demos.failures.own_resumable import start_or_go_on, train
 from sidebyside import run_demo
 
+show(start_or_go_on)
 show(train)
 run_demo("failures/own_resumable.py")
 
 # %% [markdown]
 # ## The scorecard
 #
-# Data parallel training with checkpoints, $N$ ranks, a state of $S$ bytes, saved every $\tau$:
+# Data parallel training whose state of $S$ bytes is saved every $\tau$:
 #
 # | | |
 # |---|---|
-# | equal to one process | as lesson 11a's training. Resumed with the same world size: to the uninterrupted one bit for bit, if every operation is deterministic, as not all are on GPUs; with another and without dropout: up to rounding |
-# | bytes each rank sends per step | those of training; at a checkpoint, its random state as well, 5 KB |
-# | memory of each rank | that of training; for the copy $S$ more |
-# | idle share | $\delta/\tau$ for saving, in line; about $\tau/2M$ is computed twice |
+# | equal to an uninterrupted run | bit for bit with the same world size and deterministic operations, as not all are on GPUs; up to rounding with another, without dropout |
+# | bytes each rank sends per step | as without checkpoints; at one, 5 KB of random state |
+# | memory of each rank | for the copy, $S$ more |
+# | idle share | $\delta/\tau$ for saving in line; about $\tau/2M$ is computed twice |
 # | if one rank dies | $\tau/2$ of work on average, and the restart |
 
 # %% [markdown]
@@ -745,11 +719,10 @@ run_demo("failures/own_resumable.py")
 #
 # * A second file, `fsync` and a new name make a checkpoint atomic. All states and the
 #   place in the data make it complete.
-# * Goodput has a broad top at about $\sqrt{2\delta M}$. Five failures are too few to see it.
-#
-# In a terminal, `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
+# * Goodput has a broad top at about $\sqrt{2\delta M}$. In a terminal,
+#   `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
 #
 # ## Next
 #
-# Here we knew what was broken. Lesson 18c begins with programs that hang, or are silently
-# wrong, and asks which rank and which line is guilty.
+# Here we knew what was broken. Lesson 18c asks of programs that hang or are silently
+# wrong: which rank and line is guilty?
