@@ -339,10 +339,13 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     assert not any(map(is_alive, pids))
 
 
-def test_an_orphan_with_a_session_of_its_own_ends_with_its_check(tmp_path):
+@pytest.mark.parametrize(
+    ("then", "state"), [("return a + b", "PASSED"), ("os._exit(1)", "NOT YET")]
+)
+def test_an_orphan_with_a_session_of_its_own_ends_with_its_check(then, state, tmp_path):
     start = f"setsid sleep 600 & echo $! > {tmp_path / 'pid'}"
-    answer = add_cell(f"import os; os.system({start!r})", "return a + b")
-    assert check("98-add", answer).state == "PASSED"
+    answer = add_cell(f"import os; os.system({start!r})", then)
+    assert check("98-add", answer).state == state
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not is_alive(pid))
 

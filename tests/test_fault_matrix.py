@@ -359,12 +359,14 @@ def test_the_notebooks_own_multiprocessing_is_left_as_it_is():
 
 
 @needs_forkserver
-def test_a_forkserver_that_was_killed_is_started_again():
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_forkserver_that_was_killed_or_stopped_works_again(how):
     from sidebyside.ranks.forkserver import server
 
     server.ensure_running()
-    os.kill(server._forkserver_pid, signal.SIGKILL)
-    os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOWAIT)
+    os.kill(server._forkserver_pid, how)
+    ended = os.WEXITED | os.WSTOPPED | os.WNOWAIT
+    os.waitid(os.P_PID, server._forkserver_pid, ended)
     assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
 
 
