@@ -24,7 +24,6 @@ import psutil
 import pytest
 
 from sidebyside import RankFailed, RanksHung, run_ranks
-from sidebyside.programs.environment import say_what_stands_in_the_way
 from sidebyside.ranks import crew
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
@@ -429,19 +428,6 @@ def test_what_a_shell_has_set_and_a_folder_holds_is_no_obstacle(tmp_path):
     done = run_script(tmp_path, CORES_OF_RANKS, **options)
     assert (done.stdout, done.stderr) == (cores_of_two_ranks(), "")
     assert os.listdir(folder) == ["random.py"]
-
-
-def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
-    patch.chdir(tmp_path)
-    for name in "torch.py", "my_own.py":
-        (tmp_path / name).touch()
-    patch.setattr(sys, "path", ["", *sys.path])
-    patch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    say_what_stands_in_the_way()
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside here")
-    assert second.startswith("torch.py, beside this notebook, hides the library's")
-    assert "TORCH_DISTRIBUTED_DEBUG" not in os.environ
 
 
 NO_NETWORK = ("unshare", "--map-root-user", "--net")

@@ -23,12 +23,27 @@ def settle_environment() -> None:
 
 
 def say_what_stands_in_the_way() -> None:
-    """In a notebook: a sentence on each thing that would change what lessons show."""
+    """In a notebook: a sentence on each thing that would change what lessons show.
+
+    It comes after a cell: a kernel that is starting has no place to show it.
+    """
+    from IPython import get_ipython
+
+    said = []
     for name in "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME":
         if os.environ.pop(name, None):
-            print(f"{name} is set aside here: lessons assume that nobody has set it.")
+            why = "is set aside here: lessons assume that nobody has set it."
+            said.append(f"{name} {why}")
     libraries = sys.path[sys.path.index("") + 1 :] if "" in sys.path else []
     for file in sorted(Path().glob("*.py")):
         if PathFinder.find_spec(file.stem, libraries):
             why = "hides the library's module of that name: rename it."
-            print(f"{file}, beside this notebook, {why}")
+            said.append(f"{file}, beside this notebook, {why}")
+    events = get_ipython().events
+
+    def say(_) -> None:
+        events.unregister("post_run_cell", say)
+        print(*said, sep="\n")
+
+    if said:
+        events.register("post_run_cell", say)
