@@ -84,10 +84,8 @@ def test_a_demo_that_fails_says_how(folder, code, message, status):
 def test_an_unknown_demo_is_answered_with_those_that_are_near(folder):
     plant(folder, "pass")
     for name in "planted/demmo.py", "../planted/demo.py", "", "/etc/passwd", 3:
-        near = (
-            'Did you mean "planted/demo.py"' if "planted" in str(name) else "They lie"
-        )
-        with pytest.raises(ValueError, match=near):
+        hint = 'mean "planted/demo.py"' if "plan" in str(name) else "They lie"
+        with pytest.raises(ValueError, match=hint):
             run_demo(name)
 
 

@@ -19,7 +19,9 @@ def settle_environment() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
     bound = [os.environ.pop(name, "") for name in ("OMP_PROC_BIND", "OMP_PLACES")]
     if any(bound) and "torch" in sys.modules and sys.platform == "linux":
-        os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+        parent = os.getppid()  # 0: this is the first process of a container
+        every = range(os.cpu_count())
+        os.sched_setaffinity(0, os.sched_getaffinity(parent) if parent else every)
 
 
 def say_what_stands_in_the_way() -> None:
