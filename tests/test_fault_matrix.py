@@ -365,8 +365,7 @@ def test_a_forkserver_that_was_killed_or_stopped_works_again(how):
 
     server.ensure_running()
     os.kill(server._forkserver_pid, how)
-    ended = os.WEXITED | os.WSTOPPED | os.WNOWAIT
-    os.waitid(os.P_PID, server._forkserver_pid, ended)
+    os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
 
 

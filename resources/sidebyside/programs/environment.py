@@ -34,8 +34,7 @@ def say_what_stands_in_the_way() -> None:
     said = []
     for name in "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME":
         if os.environ.pop(name, None):
-            why = "is set aside here: lessons assume that nobody has set it."
-            said.append(f"{name} {why}")
+            said.append(f"{name} is set aside here: lessons assume that it is not set.")
     libraries = sys.path[sys.path.index("") + 1 :] if "" in sys.path else []
     for file in sorted(Path().glob("*.py")):
         if PathFinder.find_spec(file.stem, libraries):
