@@ -37,10 +37,15 @@ OLD_CODE = (
 
 
 @pytest.fixture(scope="module")
-def kernel():
+def kernel(tmp_path_factory):
     """The first lesson's; a cell has run before any that imports the course."""
+    folder = tmp_path_factory.mktemp("my_lessons")
+    for name in "joblib.py", "my_own.py":
+        (folder / name).touch()
     env = os.environ | {"JPY_SESSION_NAME": "my_lessons/00_start_here.ipynb"}
-    client = NotebookClient(v4.new_notebook(), kernel_name="python3", allow_errors=True)
+    env |= {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    options = {"allow_errors": True, "resources": {"metadata": {"path": folder}}}
+    client = NotebookClient(v4.new_notebook(), kernel_name="python3", **options)
     with contextlib.ExitStack() as stack:
         at_free_ports(lambda: stack.enter_context(client.setup_kernel(env=env)))
         client.nb.cells.append(cell := v4.new_code_cell("progress()"))
@@ -73,6 +78,12 @@ def tries() -> int:
 def test_a_check_whose_cell_above_has_not_run_says_so_in_one_sentence(said):
     assert said(CHECK) == ("error", NOT_RUN)
     assert tries() == 0
+
+
+def test_the_first_cell_says_what_would_change_results(kernel):
+    first, second = kernel.nb.cells[0].outputs[1].text.splitlines()
+    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside here")
+    assert second.startswith("joblib.py, beside this notebook, hides the library's")
 
 
 def test_what_a_cell_of_the_lesson_imports_is_told_after_a_restart(kernel, said):

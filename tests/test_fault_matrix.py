@@ -24,8 +24,8 @@ import psutil
 import pytest
 
 from sidebyside import RankFailed, RanksHung, run_ranks
-from sidebyside.programs.environment import say_what_stands_in_the_way
 from sidebyside.ranks import crew
+from sidebyside.ranks.errors import frames_of_rank
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
 from tests.process_state import is_alive, wait_until
@@ -359,12 +359,13 @@ def test_the_notebooks_own_multiprocessing_is_left_as_it_is():
 
 
 @needs_forkserver
-def test_a_forkserver_that_was_killed_is_started_again():
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_forkserver_that_was_killed_or_stopped_works_again(how):
     from sidebyside.ranks.forkserver import server
 
     server.ensure_running()
-    os.kill(server._forkserver_pid, signal.SIGKILL)
-    os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOWAIT)
+    os.kill(server._forkserver_pid, how)
+    os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
 
 
@@ -411,56 +412,54 @@ CORES_OF_RANKS = """
 """
 
 
-def cores_of_two_ranks() -> str:
-    return f"{[os.sched_getaffinity(0)] * 2}\n"
+NAMESPACES = "unshare", "--map-root-user", "--net", "--mount", "--pid", "--fork"
+MUTE = "import socket, time; s = socket.socket(2, 2); s.bind(('127.0.0.1', 53))"
+PLACES = {
+    "no network": "true",
+    "a silent name server": f"""
+        echo nameserver 127.0.0.1 > ../resolv; mount --bind ../resolv /etc/resolv.conf
+        {sys.executable} -P -c "{MUTE}; time.sleep(600)" &""",
+    "variables that somebody has set": """
+        export GLOO_SOCKET_IFNAME=eth7 OMP_PROC_BIND=true http_proxy=http://10.9.9.9:1
+        export TORCH_DISTRIBUTED_DEBUG=DETAIL PYTHONOPTIMIZE=2 HOME=/proc""",
+    "a long temporary folder": "export TMPDIR=$PWD",
+    "64 open files and little shared memory": """
+        ulimit -n 64; mount -t tmpfs -o size=64k tmpfs /dev/shm""",
+    "the letters of old Windows": """
+        export LC_ALL=C PYTHONUTF8=0 PYTHONIOENCODING=cp437""",
+}
 
 
-@pytest.mark.everything
-@pytest.mark.skipif(sys.platform != "linux", reason="asks which cores a thread has")
-def test_what_a_shell_has_set_and_a_folder_holds_is_no_obstacle(tmp_path):
-    """No socket could be named there; no such card; one core for all; no Random."""
+@pytest.fixture
+def somewhere(tmp_path):
+    """Run the script as the first process of a container, after a shell's line."""
+    if not shutil.which("unshare") or subprocess.run([*NAMESPACES, "true"]).returncode:
+        pytest.skip("needs a Linux on which namespaces can be made")
     folder = tmp_path / ("long" * 20)
     folder.mkdir()
     (folder / "random.py").touch()
-    odd = {"GLOO_SOCKET_IFNAME": "eth7", "OMP_PROC_BIND": "true", "TMPDIR": str(folder)}
-    options = {"env": os.environ | odd, "cwd": folder}
-    done = run_script(tmp_path, CORES_OF_RANKS, **options)
-    assert (done.stdout, done.stderr) == (cores_of_two_ranks(), "")
-    assert os.listdir(folder) == ["random.py"]
 
+    def run(line: str) -> subprocess.CompletedProcess:
+        shell = "sh", "-c", f'mount -t proc x /proc\n{line}\nexec "$@"', "sh"
+        done = run_script(tmp_path, CORES_OF_RANKS, *NAMESPACES, *shell, cwd=folder)
+        assert os.listdir(folder) == ["random.py"]
+        return done
 
-def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
-    patch.chdir(tmp_path)
-    for name in "torch.py", "my_own.py":
-        (tmp_path / name).touch()
-    patch.setattr(sys, "path", ["", *sys.path])
-    patch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    say_what_stands_in_the_way()
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside here")
-    assert second.startswith("torch.py, beside this notebook, hides the library's")
-    assert "TORCH_DISTRIBUTED_DEBUG" not in os.environ
-
-
-NO_NETWORK = ("unshare", "--map-root-user", "--net")
+    return run
 
 
 @pytest.mark.everything
-@pytest.mark.parametrize(
-    ("before", "err"),
-    [
-        ([], "RankFailed: rank 0 raised ConnectionError: ranks meet at"),
-        (["ip", "link", "set", "lo", "up"], ""),
-    ],
-    ids=["not even lo", "lo, and nobody to ask for a name"],
-)
-def test_a_machine_without_a_network(before, err, tmp_path):
-    if not shutil.which("unshare") or subprocess.run([*NO_NETWORK, "true"]).returncode:
-        pytest.skip("needs a Linux on which network namespaces can be made")
-    shell = ["sh", "-c", " ".join([*before, ";" if before else "", 'exec "$@"']), "sh"]
-    done = run_script(tmp_path, CORES_OF_RANKS, *NO_NETWORK, *shell)
-    assert done.stdout == ("" if err else cores_of_two_ranks())
-    assert err in done.stderr if err else not done.stderr
+@pytest.mark.parametrize("place", PLACES)
+def test_ranks_meet_and_have_all_cores_with(place, somewhere):
+    done = somewhere(f"ip link set lo up\n{PLACES[place]}")
+    cores = [os.sched_getaffinity(0)] * 2
+    assert (done.stdout, done.stderr) == (f"{cores}\n", "")
+
+
+@pytest.mark.everything
+def test_without_an_address_of_this_machine_ranks_say_so(somewhere):
+    done = somewhere("true")
+    assert "RankFailed: rank 0 raised ConnectionError: ranks meet at" in done.stderr
 
 
 KILLED = """
@@ -497,17 +496,7 @@ def test_a_killed_script_leaves_neither_processes_nor_files(tmp_path, tmp_path_f
     wait_until(lambda: not os.listdir(scratch))
 
 
-def waits_where_python_has_no_line():
-    signal.pause()
-
-
 def test_a_step_without_a_line_is_placed_at_its_function():
-    work = waits_where_python_has_no_line
-    first = work.__code__.co_firstlineno
-    work.__code__ = work.__code__.replace(co_linetable=b"")
-    for seconds in 2, 60:
-        with pytest.raises(RanksHung) as raised:
-            call_in_processes(work, [(), ()], seconds)
-        if (line := f"line {first}, in {work.__name__}") in raised.value.details:
-            break
-    assert line in raised.value.details
+    frame = sys._getframe()
+    [step] = frames_of_rank([(frame, None)])
+    assert step.line == frame.f_code.co_firstlineno

@@ -104,7 +104,6 @@ def said_by(host, *command) -> str:
 
 
 @needs_hosts
-@pytest.mark.everything
 def test_ranks_that_the_library_starts_can_be_reached_from_their_machine_only():
     """The host's name leads to the address on its network, as usual on a cluster."""
     with two_hosts() as hosts:

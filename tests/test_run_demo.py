@@ -81,13 +81,12 @@ def test_a_demo_that_fails_says_how(folder, code, message, status):
     assert e.value.status == status
 
 
-def test_an_unknown_demo_is_answered_with_the_known_ones(folder):
+def test_an_unknown_demo_is_answered_with_those_that_are_near(folder):
     plant(folder, "pass")
     for name in "planted/demmo.py", "../planted/demo.py", "", "/etc/passwd", 3:
-        with pytest.raises(ValueError, match=r"The demos are: planted/demo\.py"):
+        hint = 'mean "planted/demo.py"' if "plan" in str(name) else "They lie"
+        with pytest.raises(ValueError, match=hint):
             run_demo(name)
-    with pytest.raises(ValueError, match=r'Did you mean "planted/demo\.py"\?'):
-        run_demo("planted/demmo.py")
 
 
 LEAVES_A_CHILD = """

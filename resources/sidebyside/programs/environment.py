@@ -19,16 +19,32 @@ def settle_environment() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
     bound = [os.environ.pop(name, "") for name in ("OMP_PROC_BIND", "OMP_PLACES")]
     if any(bound) and "torch" in sys.modules and sys.platform == "linux":
-        os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+        parent = os.getppid()  # 0: this is the first process of a container
+        every = range(os.cpu_count())
+        os.sched_setaffinity(0, os.sched_getaffinity(parent) if parent else every)
 
 
 def say_what_stands_in_the_way() -> None:
-    """In a notebook: a sentence on each thing that would change what lessons show."""
+    """In a notebook: a sentence on each thing that would change what lessons show.
+
+    It comes after a cell: a kernel that is starting has no place to show it.
+    """
+    from IPython import get_ipython
+
+    said = []
     for name in "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME":
         if os.environ.pop(name, None):
-            print(f"{name} is set aside here: lessons assume that nobody has set it.")
+            said.append(f"{name} is set aside here: lessons assume that it is not set.")
     libraries = sys.path[sys.path.index("") + 1 :] if "" in sys.path else []
     for file in sorted(Path().glob("*.py")):
         if PathFinder.find_spec(file.stem, libraries):
             why = "hides the library's module of that name: rename it."
-            print(f"{file}, beside this notebook, {why}")
+            said.append(f"{file}, beside this notebook, {why}")
+    events = get_ipython().events
+
+    def say(_) -> None:
+        events.unregister("post_run_cell", say)
+        print(*said, sep="\n")
+
+    if said:
+        events.register("post_run_cell", say)

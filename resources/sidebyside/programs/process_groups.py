@@ -2,14 +2,18 @@
 
 A process that calls `os.setsid()` leads a group, and all that it starts, and all that
 these start, belongs to the group. Each rank leads one, and so does a demo. A process
-that has left the group for a session of its own is found as a descendant: on Linux, and
-unless what had started it was dead before anybody looked.
+that has left the group for a session of its own is found on Linux: as a descendant or,
+once its rank has died, as a child of the forkserver. There a mere fork looks like a
+rank, and lives as long as the forkserver. What a rank leaves that was started by spawn
+is not found.
 """
 
 import contextlib
+import ctypes
 import glob
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from multiprocessing import util
@@ -24,13 +28,34 @@ def lead_group() -> None:
         os.setsid()
 
 
-def descendants(pid: int) -> set[int]:
-    """What this process has started, and what these have started."""
+def inherit_orphans() -> None:
+    """On Linux, become the parent of descendants whose own has died."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+
+
+def _children(pid: int) -> set[int]:
     found = set()
     for children in glob.glob(f"/proc/{pid}/task/*/children"):
         with contextlib.suppress(OSError):
             found |= set(map(int, Path(children).read_text().split()))
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """What this process has started, and what these have started."""
+    found = _children(pid)
     return found.union(*map(descendants, found))
+
+
+def end_orphans(server: int) -> None:
+    """End the programs that ranks of this forkserver have left when they died."""
+    for child in _children(server):
+        with contextlib.suppress(OSError):
+            its = Path(f"/proc/{child}/cmdline").read_bytes()
+            ours = Path(f"/proc/{server}/cmdline").read_bytes()
+            if its not in (b"", ours):  # neither a zombie nor a rank
+                end_processes({child} | descendants(child))
 
 
 def end_processes(pids: Iterable[int]) -> None:

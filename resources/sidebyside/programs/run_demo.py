@@ -80,16 +80,14 @@ def demo_names() -> list[str]:
 
 
 def _script_of_demo(path: str) -> Path:
-    """The demo's file; an unknown name is answered with the names there are."""
+    """The demo's file; an unknown name is answered with names that are near."""
     names = demo_names()
     if path in names:
         return DEMOS / path
-    near = difflib.get_close_matches(str(path), names, n=1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
-    raise ValueError(
-        f'run_demo(path): there is no demo "{path}".{hint} '
-        f"The demos are: {', '.join(names) or 'none'}"
-    )
+    near = difflib.get_close_matches(str(path), names)
+    either = '" or "'.join(near)
+    hint = f'Did you mean "{either}"?' if near else "They lie in the folder demos."
+    raise ValueError(f'run_demo(path): there is no demo "{path}". {hint}')
 
 
 def _environment_of_demo() -> dict[str, str]:

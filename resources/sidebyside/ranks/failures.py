@@ -115,8 +115,8 @@ def details(outcome: Outcome) -> str:
     if not outcome.has_failed:
         some_finished = outcome.finished and outcome.unfinished
         advice = [
-            "A collective ends only when every rank has called it: look for the line "
-            "that the finished rank never reached."
+            "A collective ends when every rank has called it: look for the line that "
+            "one never reached."
         ] * bool(some_finished)
         return "\n".join(_where_ranks_failed(outcome) + advice)
     rank = rank_to_blame(outcome)

@@ -18,6 +18,8 @@ from multiprocessing.process import current_process
 from multiprocessing.spawn import get_preparation_data
 from typing import NamedTuple
 
+from sidebyside.programs.process_groups import end_orphans
+
 
 class Address(NamedTuple):
     """How a process reaches the forkserver that has forked it."""
@@ -51,6 +53,12 @@ class RankForkServer(forkserver.ForkServer):
         finally:
             config["tempdir"] = usual
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Even if somebody has stopped it: it says that a rank has ended."""
+        if self._forkserver_pid:
+            os.kill(self._forkserver_pid, signal.SIGCONT)
 
     def address(self) -> Address:
         key = getattr(self, "_forkserver_authkey", None)
@@ -92,6 +100,10 @@ class Popen(popen_forkserver.Popen):
             pipe.write(data.getbuffer())
         self.pid = forkserver.read_signed(self.sentinel)
 
+    def wait(self, timeout: float | None = None) -> int | None:
+        server.go_on()
+        return super().wait(timeout)
+
 
 class Process(context.ForkServerProcess):
     server: Address
@@ -103,6 +115,10 @@ class Process(context.ForkServerProcess):
     def run(self) -> None:
         server.join(self.server)
         super().run()
+
+    def close(self) -> None:
+        super().close()
+        end_orphans(server._forkserver_pid or os.getppid())
 
 
 class ForkServerContext(context.ForkServerContext):

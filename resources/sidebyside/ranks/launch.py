@@ -31,8 +31,7 @@ def run_ranks(
 
     Raises `RankFailed` as soon as a rank raises, exits or is killed, `RanksHung` when
     the ranks are not done after `timeout` seconds, and `ValueError` for an argument
-    that is not allowed. Either way every rank has ended when `run_ranks` returns. Only
-    while somebody has stopped their forkserver (SIGSTOP) does it wait longer.
+    that is not allowed. Either way every rank has ended when `run_ranks` returns.
 
     `start_method` is "forkserver" where that exists, else "spawn". Under `torchrun`
     this process is one of the ranks: `fn` runs here, in as many ranks as torchrun

@@ -2,7 +2,7 @@
 
 When the forkserver ends, so does all that it has forked, and its socket's folder goes.
 multiprocessing leaves that to the process that started it, which cannot do it when it
-is killed.
+is killed. What a dead rank has left becomes the forkserver's, so that it can be found.
 """
 
 # multiprocessing's private names: tests/test_private_names.py says why each is taken.
@@ -16,9 +16,10 @@ import os
 import shutil
 import signal
 import tempfile
+import warnings
 from multiprocessing import forkserver
 
-from sidebyside.programs.process_groups import end_groups, lead_group
+from sidebyside.programs.process_groups import end_groups, inherit_orphans, lead_group
 
 PRELOADED = ["sidebyside.ranks.process", "sidebyside.ranks.forkserver", "cloudpickle"]
 PRELOADED += ["sidebyside.ranks.launch", "sidebyside.exercises.check", "psutil"]
@@ -65,5 +66,7 @@ def _end_all(server: int) -> None:
 
 
 _leave_group()
+inherit_orphans()
+warnings.filterwarnings("ignore", "forkserver: waitpid")  # of orphans that have ended
 atexit.register(_end_all, os.getpid())
 _import_all()

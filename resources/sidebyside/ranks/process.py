@@ -23,7 +23,11 @@ from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
-from sidebyside.programs.process_groups import end_own_group, lead_group
+from sidebyside.programs.process_groups import (
+    end_own_group,
+    inherit_orphans,
+    lead_group,
+)
 from sidebyside.ranks.errors import (
     describe_error_of_rank,
     frames_of_rank,
@@ -69,6 +73,7 @@ def serve_rank(seat: RankSeat) -> None:
     global _reports
     own = os.getpid()
     _rank_dies_with_forkserver()
+    inherit_orphans()
     lead_group()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what stops
     _reports = reports = _RankReports(seat.reports)
@@ -173,7 +178,6 @@ def _obey_parent_of_rank(
 
 
 def _rank_dies_with_forkserver() -> None:
-    """On Linux, ask to be killed when the forkserver is, and to inherit orphans."""
+    """On Linux, ask to be killed when the forkserver is."""
     if os.getppid() != multiprocessing.parent_process().pid and sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans stay its own
