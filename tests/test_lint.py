@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from lessons.source import build
@@ -216,24 +215,3 @@ def test_a_rule_bites(source, old, new, message):
         assert found == []
     else:
         assert any(message in line for line in found), found
-
-
-def test_a_tag_on_a_cell_without_output_is_found(tmp_path):
-    ignored = {"metadata": {"tags": ["nbval-ignore-output"]}}
-    printed = [nbformat.v4.new_output("stream", text="3.1 s")]
-    cells = [
-        nbformat.v4.new_code_cell("def f(): ...", **ignored),
-        nbformat.v4.new_code_cell("f()", outputs=printed, **ignored),
-        nbformat.v4.new_code_cell("g = f"),
-    ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
-    found = list(rules.nothing_to_ignore(tmp_path / "a.ipynb"))
-    assert found == ["no output to ignore: def f(): ..."]
-
-
-def test_what_one_machine_has_is_recognised():
-    for text in ("see /{}me/x", '"/{}x/a"', "cd /{}x"):
-        assert MACHINE.search(text.format("home/"))
-    assert MACHINE.search("torchrun" + " --nproc-per-node 2")
-    for text in ("https://x.org/home/x", "at home/work", "the root / is", "and/or"):
-        assert not MACHINE.search(text)
