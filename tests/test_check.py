@@ -1,9 +1,7 @@
 """check always ends, never raises, says what came back, and leaves nothing behind."""
 
-import builtins
 import contextlib
 import linecache
-import math
 import os
 import re
 import signal
@@ -25,7 +23,7 @@ from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, changed_record, read_record, record_file
 from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
-from sidebyside.exercises.findings import finding_raised, largest_difference, shown
+from sidebyside.exercises.findings import largest_difference, shown
 from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.failures import hang_told
@@ -302,14 +300,6 @@ def test_an_answer_may_use_what_its_notebook_defines():
     assert check("98-add", cell(code)["add"]).state == "PASSED"
 
 
-def test_nothing_that_an_answer_does_reaches_this_process(tmp_path):
-    before = dict(vars(builtins)), os.getcwd(), sys.stdout
-    check(
-        "98-add", add_cell("import builtins, os", "builtins.sum = 3", "os.chdir('/')")
-    )
-    assert (dict(vars(builtins)), os.getcwd(), sys.stdout) == before
-
-
 FORKS = """
 def {name}(*numbers):
     import multiprocessing, os, pathlib, time
@@ -337,23 +327,6 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2
     assert not any(map(is_alive, pids))
-
-
-def test_an_orphan_with_a_session_of_its_own_ends_with_its_check(tmp_path):
-    start = f"setsid sleep 600 & echo $! > {tmp_path / 'pid'}"
-    answer = add_cell(f"import os; os.system({start!r})", "return a + b")
-    assert check("98-add", answer).state == "PASSED"
-    pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not is_alive(pid))
-
-
-def test_in_a_deleted_folder_a_check_says_so(tmp_path, monkeypatch):
-    (tmp_path / "deleted").mkdir()
-    monkeypatch.chdir(tmp_path / "deleted")
-    (tmp_path / "deleted").rmdir()
-    verdict = check("98-add", add_cell("return 3"))
-    assert verdict.state == "NOT STARTED"
-    assert "nothing was tried: the folder" in verdict.message
 
 
 # Interrupted, killed, at once ---------------------------------------------------------
@@ -412,12 +385,6 @@ def test_two_checks_at_once_both_end():
         thread.join()
     assert verdicts == {str(n): ["PASSED", "NOT YET"][n % 2] for n in range(6)}
     assert read_record()["exercises"]["98-add"]["tries"] == 6
-
-
-def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "signal.py").write_text("raise ImportError('a file of the learner')")
-    assert check("98-add", add_cell("return a + b")).state == "PASSED"
 
 
 FORKED = """
@@ -498,13 +465,6 @@ def add(a, b, own=RLock()):
 def test_an_answer_may_hold_locks_of_the_notebook():
     verdict = check("98-add", cell(LOCKED)["add"])
     assert verdict.state == "PASSED", verdict.message
-
-
-def test_what_answers_travel_in_is_packed_by_one_function_only():
-    rooms = (ROOT / "lessons" / "source").glob("*/*.py")
-    ours = [f for f in rooms if f.name not in ("lesson.py", "test_lesson.py")]
-    assert len(ours) > 60
-    assert [f.parent.name for f in ours if "cloudpickle" in f.read_text()] == []
 
 
 # In ranks -----------------------------------------------------------------------------
@@ -647,18 +607,6 @@ def test_an_error_while_writing_leaves_the_old_record(monkeypatch):
     assert read_record()["guesses"] == {"a": {"value": 1}}
 
 
-def test_a_record_named_from_a_folder_stays_there(tmp_path, monkeypatch):
-    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", f"{tmp_path.name}.json")
-    before = record_file()
-    monkeypatch.chdir(tmp_path)
-    assert record_file() == before
-
-
-def test_the_usual_record_is_in_the_ignored_folder(monkeypatch):
-    monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
-    assert record_file() == ROOT / ".sidebyside" / "progress.json"
-
-
 # In a notebook ------------------------------------------------------------------------
 
 NOTEBOOK = """
@@ -731,38 +679,11 @@ def test_what_was_tried_is_shown_with_whatever_is_found(answer, state, said):
     assert re.search(said, " ".join(verdict.message.split())), verdict.message
 
 
-@pytest.mark.parametrize(
-    ("value", "change"),
-    [
-        ({"a": [1, 2]}, lambda value: value["a"].append(3)),
-        ([torch.zeros(2)], lambda value: value[0].add_(1)),
-        ([[1.0, math.nan]], lambda value: value[0].reverse()),
-        ([1], lambda value: value.append(1)),
-    ],
-)
-def test_a_value_that_must_stay_is_compared_deeply(value, change):
-    with trying("f(value)", value):
-        pass
-    with pytest.raises(NotYet), trying("f(value)", value):
-        change(value)
-
-
 def test_not_yet_can_be_raised_by_a_check_itself():
     exercise("98-own")(lambda f: (_ for _ in ()).throw(NotYet("a", 1, "b")))
     assert check("98-own", max).message == (
         "98-own: NOT YET\n  tried       a\n  came back   1\n  think about b"
     )
-
-
-def test_an_error_where_python_has_no_line_is_placed_at_its_function():
-    def f():
-        raise ValueError
-
-    first = f.__code__.co_firstlineno
-    f.__code__ = f.__code__.replace(co_linetable=b"")
-    with pytest.raises(ValueError) as raised:
-        f()
-    assert finding_raised(raised.value, check_code=None).place[1:] == (first, "f")
 
 
 def test_no_code_of_a_check_is_shown_where_an_answer_fails():
