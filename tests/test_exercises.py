@@ -14,6 +14,7 @@ import pytest
 
 from lessons.source.sample_answers import DECLARED, Right, Wrong
 from sidebyside.course.lesson_format import lessons, parse_lesson, rooms
+from sidebyside.course.record import ROOT
 from sidebyside.exercises.expectations import Expect
 from sidebyside.exercises.judge import Exercise
 from tests.exercise_rules import (
@@ -52,7 +53,18 @@ def test_the_stub_is_not_started(case):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_the_solution_passes_wherever_its_notebook_is_run(case):
+    """The usual run compares what it prints with what is stored."""
+    checks = [cell for cell in case.lesson.code_cells if case.id in cell.checked]
+    assert not any("nbval-ignore-output" in cell.tags for cell in checks)
+    stored = (ROOT / f"solutions/{case.lesson.name}.ipynb").read_text("utf-8")
+    assert f'"{case.id}: PASSED\\n"' in stored
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("case", CASES)
 def test_the_solution_passes(case):
+    """Though it may use a lock of the notebook."""
     assert not solution_complaints(case)
 
 
