@@ -5,7 +5,6 @@ import contextlib
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -392,27 +391,6 @@ def test_a_notebook_says_what_would_change_its_results(tmp_path, patch, capsys):
     assert first.startswith("TORCH_DISTRIBUTED_DEBUG is set aside here")
     assert second.startswith("torch.py, beside this notebook, hides the library's")
     assert "TORCH_DISTRIBUTED_DEBUG" not in os.environ
-
-
-NO_NETWORK = ("unshare", "--map-root-user", "--net")
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize(
-    ("before", "err"),
-    [
-        ([], "RankFailed: rank 0 raised ConnectionError: ranks meet at"),
-        (["ip", "link", "set", "lo", "up"], ""),
-    ],
-    ids=["not even lo", "lo, and nobody to ask for a name"],
-)
-def test_a_machine_without_a_network(before, err, tmp_path):
-    if not shutil.which("unshare") or subprocess.run([*NO_NETWORK, "true"]).returncode:
-        pytest.skip("needs a Linux on which network namespaces can be made")
-    shell = ["sh", "-c", " ".join([*before, ";" if before else "", 'exec "$@"']), "sh"]
-    done = run_script(tmp_path, CORES_OF_RANKS, *NO_NETWORK, *shell)
-    assert done.stdout == ("" if err else cores_of_two_ranks())
-    assert err in done.stderr if err else not done.stderr
 
 
 KILLED = """

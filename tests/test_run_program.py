@@ -28,7 +28,6 @@ from multiprocessing import get_context
 
 from sidebyside import run_program
 from sidebyside.programs import run_program as programs
-from sidebyside.programs.run_program import end_with_parent
 
 def work(seconds):
     time.sleep(seconds)
@@ -266,20 +265,6 @@ def test_a_main_that_does_not_end_is_ended(program, tmp_path):
         os.killpg(started.pid, signal.SIGINT)
         assert started.communicate(timeout=30)[1] == ""
         assert started.returncode == -signal.SIGINT
-        wait_until_nothing_is_left(mark)
-
-
-def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):
-    program = """
-def main():
-    with get_context("spawn").Pool(2, end_with_parent) as pool:
-        pool.map(work, [0, 0])
-        ready()
-        time.sleep(600)
-"""
-    with running(tmp_path, program) as (started, mark):
-        started.kill()
-        started.communicate(timeout=30)
         wait_until_nothing_is_left(mark)
 
 

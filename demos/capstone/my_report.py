@@ -24,7 +24,6 @@ from parallel_by_hand.capstone.report_measurements import (
 from parallel_by_hand.capstone.report_page import (
     KIND,
     NoReport,
-    ReportSection,
     read_report,
     write_report_page,
 )
@@ -50,14 +49,6 @@ def report_file(text: str) -> Path:
     if path.resolve() == record_file().resolve():
         raise argparse.ArgumentTypeError("must be another file than your progress")
     return path
-
-
-def print_report(sections: list[ReportSection]) -> None:
-    """What has been measured, as text, when it cannot be written."""
-    for section in sections:
-        print(f"\n{section['title']}")
-        for row in section.get("rows", ()):
-            print("  " + "  ".join(row))
 
 
 def parse_report_arguments() -> argparse.Namespace:
@@ -106,11 +97,7 @@ def main() -> None:
     report = {"kind": KIND, "name": args.name, "sections": sections}
     report["written"] = date.today().isoformat()
     reports = [report, args.other] if args.other else [report]
-    try:
-        write_report_page(args.to, *reports)
-    except OSError as error:
-        print_report(sections)
-        raise SystemExit(f"{args.to} cannot be written: {error.strerror}") from None
+    write_report_page(args.to, *reports)
     print(f"written to {args.to}")
 
 

@@ -1,6 +1,5 @@
 """What counting knows, what the model learns, and that a stopped training goes on."""
 
-import errno
 import os
 import re
 import subprocess
@@ -218,20 +217,6 @@ def test_what_is_no_report_is_refused_before_anything_is_measured(
         with pytest.raises(SystemExit, match="2"):
             my_report.parse_report_arguments()
         assert f"argument {option}" in capsys.readouterr().err
-
-
-def test_a_report_for_which_the_disk_is_full_is_printed(monkeypatch, capsys):
-    def write_report_page(*_) -> None:
-        raise OSError(errno.ENOSPC, "the disk is full")
-
-    section = {"title": "Constants", "rows": [["alpha", "49 µs"]]}
-    for name in "machine", "guesses", "exercises", "constants", "timelines", "ladder":
-        monkeypatch.setattr(my_report, f"{name}_section", lambda *_: section)
-    monkeypatch.setattr(my_report, "write_report_page", write_report_page)
-    monkeypatch.setattr(sys, "argv", ["my_report.py"])
-    with pytest.raises(SystemExit, match=r"my_report.html .* the disk is full"):
-        my_report.main()
-    assert "Constants\n  alpha  49 µs\n" in capsys.readouterr().out
 
 
 def test_a_timeline_of_the_report_shows_the_last_step_only():

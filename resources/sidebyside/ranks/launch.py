@@ -122,13 +122,6 @@ def _check_that_ranks_can_start() -> None:
         raise RuntimeError(
             "a script that starts ranks must be a file, not standard input"
         )
-    try:
-        os.getcwd()
-    except OSError:
-        raise RuntimeError(
-            "the folder this program works in has been deleted, and ranks would start "
-            "in it: change to another with os.chdir()"
-        ) from None
 
 
 def context_of_ranks(start_method: str | None = None) -> Any:

@@ -105,16 +105,6 @@ def test_buckets_are_filled_from_the_last_parameter_and_none_is_lost():
     assert fill_buckets([], 105) == []
 
 
-def output_of_a_frozen_replica() -> float:
-    replica = DistributedDataParallel(nn.Linear(2, 1).requires_grad_(False))
-    return replica(torch.ones(1, 2, device="cpu")).item()
-
-
-def test_a_model_in_which_all_is_frozen_has_no_bucket():
-    one, other = run_ranks(output_of_a_frozen_replica)
-    assert one == other
-
-
 def messages_of_a_step() -> dict:
     """What travels in a plain backward, inside no_sync, and where gradients live."""
     sent = []
