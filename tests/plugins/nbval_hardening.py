@@ -129,14 +129,15 @@ class Usage:
 
     def watch(self) -> None:
         most = 0
-        while not self.stopped.wait(0.5):
+        while not self.stopped.wait(1):
             try:
                 tree = [self.process, *self.process.children(recursive=True)]
             except psutil.Error:
                 return
             resident = sum(map(resident_memory, tree))
-            if resident > 1.02 * most:  # only then: to add up shares takes 5 ms each
-                most, self.peak = resident, max(self.peak, sum(map(memory, tree)))
+            if resident > 0.9 * most:  # else not: to ask for shares takes 5 ms each
+                most = max(most, resident)
+                self.peak = max(self.peak, sum(map(memory, tree)))
 
     def stop(self) -> tuple[float, int]:
         self.stopped.set()

@@ -8,7 +8,7 @@ from parallel_by_hand.collectives.who_holds_what import EIGHT, run_collectives
 from sidebyside import consecutive_steps
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("world_size", [1, 2, 5])
 def test_ours_leaves_what_torchs_leaves_in_all_eight(world_size):
     ours = run_collectives(EIGHT, eight_collectives, world_size, size=3)
     torchs = run_collectives(EIGHT, dist, world_size, size=3)
@@ -19,7 +19,7 @@ def test_ours_leaves_what_torchs_leaves_in_all_eight(world_size):
         assert all(meter.not_awaited == 0 for meter in ours[name].meters), name
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", [2, 3])
 def test_each_sends_what_its_docstring_says(world_size):
     runs = run_collectives(EIGHT, eight_collectives, world_size, size=5)
     piece, n = 5 * 8, world_size

@@ -10,7 +10,7 @@ from torch import nn
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
-from parallel_by_hand.pipeline.schedules import interleaved
+from parallel_by_hand.pipeline.schedules import gpipe, interleaved
 from sidebyside import run_ranks
 from tests.parallel_by_hand.pipeline.legal_schedules import MADE, random_schedule
 
@@ -68,6 +68,12 @@ def train_without_pipeline() -> list[tuple[float, list[torch.Tensor]]]:
     return steps
 
 
+def layers_of_each_rank(layers: list[int]) -> list[int]:
+    """Runs in each of two ranks: how many layers its stage has."""
+    stages = split_into_stages(make_pipeline_model(), gpipe(2, 2), layers)
+    return [len(stage) for stage in stages.values()]
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_any_legal_schedule_gives_the_gradients_of_the_unsplit_model(ranks):
     dice = random.Random(ranks)
@@ -88,3 +94,7 @@ def test_any_legal_schedule_gives_the_gradients_of_the_unsplit_model(ranks):
         kept = [rank[0][2] for rank in of_ranks]
         assert kept == peak_activations(schedule)
         assert all(rank[0][4] == 0 for rank in of_ranks), "all was let go"
+
+
+def test_layers_are_dealt_as_asked():
+    assert run_ranks(layers_of_each_rank, [3, 5], world_size=2) == [[3], [5]]
