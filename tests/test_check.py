@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-from fractions import Fraction
 from pathlib import Path
 
 import cloudpickle
-import numpy
 import psutil
 import pytest
 import torch
@@ -23,7 +21,7 @@ from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, read_record, record_file
 from sidebyside.exercises.check import TooSlow, Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
-from sidebyside.exercises.findings import largest_difference, shown
+from sidebyside.exercises.findings import largest_difference
 from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.failures import hang_told
@@ -642,18 +640,6 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
         str(ROOT / "resources" / "parallel_by_hand" / "collectives" / "ring.py"),
     ):
         assert frame_of_learner([answer, OutcomeFrame(file, 1, "theirs")]) == answer
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (Fraction(1, 3), "1/3"),
-        ([numpy.float64(0.5)], "[0.5]"),
-        ("one of 2", "one of 2"),
-    ],
-)
-def test_numbers_of_any_kind_are_shown_as_numbers(value, said):
-    assert shown(value) == said
 
 
 def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():

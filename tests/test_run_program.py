@@ -238,16 +238,6 @@ def main():
     finally:
         time.sleep(600)
 """,
-    "it starts another process": """
-def main():
-    try:
-        ready()
-        time.sleep(600)
-    except KeyboardInterrupt:
-        child = get_context("spawn").Process(target=work, args=(600,))
-        child.start()
-        child.join()
-""",
     "it does not end at exit": """
 import atexit
 
