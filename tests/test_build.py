@@ -8,13 +8,11 @@ import nbformat
 import pytest
 
 from lessons.source import build, execution
-from lessons.source.notebooks import code_cells, solved_notebook
-from sidebyside.course.lesson_format import parse_lesson
+from lessons.source.notebooks import code_cells
 from sidebyside.course.record import ROOT
 from sidebyside.measure import machines
 from tests import tiny_course as tiny
 
-HEAD = tiny.SOURCE[: tiny.SOURCE.index("# %%")]
 LEAVES_A_FILE = tiny.SOURCE + "\n# %%\nopen('ran', 'a').write('x')\n"
 
 
@@ -86,15 +84,6 @@ def test_building_twice_gives_the_same_bytes(course):
     assert tiny.run_build(course, "--execute") == 0
     assert [path.read_bytes() for path in tiny.products(course).values()] == before
     assert tiny.run_build(course, "--check") == 0
-
-
-def test_equal_cells_have_different_ids_and_other_cells_do_not_matter():
-    def ids(text):
-        lesson = parse_lesson(tiny.NAME, HEAD + text)
-        return [cell.id for cell in solved_notebook(lesson).cells]
-
-    once, twice = ids("# %%\na\n"), ids("# %%\nb\n\n# %%\na\n\n# %%\na\n")
-    assert once[0] == twice[1] != twice[2]
 
 
 def test_outputs_are_kept_until_code_changes(unbuilt):
@@ -206,15 +195,6 @@ def test_a_quiet_machine_is_one_that_gives_what_its_cores_allow(
     left = measured_capacities(monkeypatch, *3 * [capacity], cores=cores)
     execution.require_a_quiet_machine()
     assert not left
-
-
-def test_a_build_that_executes_nothing_does_not_measure(unbuilt, monkeypatch):
-    assert tiny.run_build(unbuilt) == 0
-    text = tiny.SOURCE.replace("one of everything", "a bit of everything")
-    tiny.write_sources(unbuilt, text)
-    measured_capacities(monkeypatch)  # asked for one, it would raise
-    assert build.main(["--root", str(unbuilt)]) == 0
-    assert build.main(["--root", str(unbuilt), "--check"]) == 0
 
 
 def test_an_unknown_lesson_is_one_line_and_status_2(course, capsys):

@@ -1,20 +1,16 @@
 """check always ends, never raises, says what came back, and leaves nothing behind."""
 
-import builtins
 import contextlib
 import linecache
-import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from fractions import Fraction
 from pathlib import Path
 
 import cloudpickle
-import numpy
 import psutil
 import pytest
 import torch
@@ -22,10 +18,10 @@ import torch
 from lessons.source.execution import at_free_ports
 from sidebyside import check, forget, hint, solution
 from sidebyside.course import lesson_format
-from sidebyside.course.record import ROOT, changed_record, read_record, record_file
-from sidebyside.exercises.check import NotYet, TooSlow, Verdict, exercise, trying
+from sidebyside.course.record import ROOT, read_record, record_file
+from sidebyside.exercises.check import TooSlow, Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
-from sidebyside.exercises.findings import finding_raised, largest_difference, shown
+from sidebyside.exercises.findings import largest_difference
 from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.failures import hang_told
@@ -217,12 +213,6 @@ def test_a_half_filled_answer_is_not_yet_right():
     assert "says ... in 1 of its places" in verdict.message
 
 
-def test_not_implemented_by_a_library_is_an_error_like_others():
-    names = cell("import io\ndef add(a, b):\n    return io.BufferedIOBase().detach()")
-    verdict = check("98-add", names["add"])
-    assert verdict.state == "NOT YET"
-
-
 def test_what_the_answer_prints_is_shown_within_limits(capsys):
     assert check("98-add", add_cell("print('hello')", "return 3")).state == "PASSED"
     assert capsys.readouterr().out == "hello\n98-add: PASSED\n"
@@ -302,14 +292,6 @@ def test_an_answer_may_use_what_its_notebook_defines():
     assert check("98-add", cell(code)["add"]).state == "PASSED"
 
 
-def test_nothing_that_an_answer_does_reaches_this_process(tmp_path):
-    before = dict(vars(builtins)), os.getcwd(), sys.stdout
-    check(
-        "98-add", add_cell("import builtins, os", "builtins.sum = 3", "os.chdir('/')")
-    )
-    assert (dict(vars(builtins)), os.getcwd(), sys.stdout) == before
-
-
 FORKS = """
 def {name}(*numbers):
     import multiprocessing, os, pathlib, time
@@ -380,30 +362,6 @@ def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
     assert not any(is_alive(int(pid)) for pid in file.read_text().split())
 
 
-def test_two_checks_at_once_both_end():
-    verdicts = {}
-
-    def one(name: str, body: str) -> None:
-        verdicts[name] = check("98-add", add_cell(body)).state
-
-    threads = [
-        threading.Thread(target=one, args=(str(n), f"return a + b + {n % 2}"))
-        for n in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert verdicts == {str(n): ["PASSED", "NOT YET"][n % 2] for n in range(6)}
-    assert read_record()["exercises"]["98-add"]["tries"] == 6
-
-
-def test_a_check_works_from_any_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "signal.py").write_text("raise ImportError('a file of the learner')")
-    assert check("98-add", add_cell("return a + b")).state == "PASSED"
-
-
 FORKED = """
 from multiprocessing import get_context
 
@@ -443,24 +401,10 @@ def add(a, b):
 def rank():
     import torch.distributed
     return add(torch.distributed.get_rank(), 0)
-
-def function_of_rank():
-    return add
 """
 
 
-@exercise("98-nested", seconds=20)
-def check_nested(function_of_rank):
-    from sidebyside import run_ranks
-
-    [add] = run_ranks(run_ranks(function_of_rank, world_size=1)[0], 1, 2, world_size=1)
-    Expect("add(1, 2)")(add == 3, got=add, think="what plus does")
-
-
-@pytest.mark.parametrize(
-    ("id", "answer"),
-    [("98-add", "add"), ("98-ranks", "rank"), ("98-nested", "function_of_rank")],
-)
+@pytest.mark.parametrize(("id", "answer"), [("98-add", "add"), ("98-ranks", "rank")])
 def test_anything_of_a_notebook_may_be_cached(id, answer):
     verdict = check(id, cell(CACHED)[answer])
     assert verdict.state == "PASSED", verdict.message
@@ -482,13 +426,6 @@ def add(a, b, own=RLock()):
 def test_an_answer_may_hold_locks_of_the_notebook():
     verdict = check("98-add", cell(LOCKED)["add"])
     assert verdict.state == "PASSED", verdict.message
-
-
-def test_what_answers_travel_in_is_packed_by_one_function_only():
-    rooms = (ROOT / "lessons" / "source").glob("*/*.py")
-    ours = [f for f in rooms if f.name not in ("lesson.py", "test_lesson.py")]
-    assert len(ours) > 60
-    assert [f.parent.name for f in ours if "cloudpickle" in f.read_text()] == []
 
 
 # In ranks -----------------------------------------------------------------------------
@@ -580,24 +517,6 @@ def test_a_broken_record_is_kept_and_said_once(capsys):
     assert b"{" in [path.read_bytes() for path in kept]
 
 
-def test_a_record_that_is_no_file_is_left_alone(capsys):
-    record_file().mkdir()
-    assert check("98-add", add_cell("return 3")).state == "PASSED"
-    assert "cannot be written" in capsys.readouterr().out
-    assert record_file().is_dir()
-    forget()
-
-
-def test_what_a_killed_kernel_was_writing_is_removed():
-    unfinished = record_file().with_name("progress12345678.new")
-    unfinished.write_text("{")
-    os.utime(unfinished, (0, 0))
-    with changed_record() as record:
-        record["guesses"]["a"] = {"question": "\udcff?"}
-    assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
-    assert read_record()["guesses"] == {"a": {"question": "\udcff?"}}
-
-
 def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):
     monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "/proc/no such folder/progress.json")
     assert check("98-add", add_cell("return 3")).state == "PASSED"
@@ -621,26 +540,6 @@ for n in range(50):
     assert [kernel.wait() for kernel in kernels] == [0, 0]
     assert read_record()["exercises"]["98-both"]["tries"] == 100
     assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
-
-
-def test_an_error_while_writing_leaves_the_old_record(monkeypatch):
-    with changed_record() as record:
-        record["guesses"]["a"] = {"value": 1}
-    with pytest.raises(TypeError), changed_record() as record:
-        record["guesses"]["a"] = {"value": object()}
-    assert read_record()["guesses"] == {"a": {"value": 1}}
-
-
-def test_a_record_named_from_a_folder_stays_there(tmp_path, monkeypatch):
-    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", f"{tmp_path.name}.json")
-    before = record_file()
-    monkeypatch.chdir(tmp_path)
-    assert record_file() == before
-
-
-def test_the_usual_record_is_in_the_ignored_folder(monkeypatch):
-    monkeypatch.delenv("SIDEBYSIDE_PROGRESS")
-    assert record_file() == ROOT / ".sidebyside" / "progress.json"
 
 
 # In a notebook ------------------------------------------------------------------------
@@ -715,40 +614,6 @@ def test_what_was_tried_is_shown_with_whatever_is_found(answer, state, said):
     assert re.search(said, " ".join(verdict.message.split())), verdict.message
 
 
-@pytest.mark.parametrize(
-    ("value", "change"),
-    [
-        ({"a": [1, 2]}, lambda value: value["a"].append(3)),
-        ([torch.zeros(2)], lambda value: value[0].add_(1)),
-        ([[1.0, math.nan]], lambda value: value[0].reverse()),
-        ([1], lambda value: value.append(1)),
-    ],
-)
-def test_a_value_that_must_stay_is_compared_deeply(value, change):
-    with trying("f(value)", value):
-        pass
-    with pytest.raises(NotYet), trying("f(value)", value):
-        change(value)
-
-
-def test_not_yet_can_be_raised_by_a_check_itself():
-    exercise("98-own")(lambda f: (_ for _ in ()).throw(NotYet("a", 1, "b")))
-    assert check("98-own", max).message == (
-        "98-own: NOT YET\n  tried       a\n  came back   1\n  think about b"
-    )
-
-
-def test_an_error_where_python_has_no_line_is_placed_at_its_function():
-    def f():
-        raise ValueError
-
-    first = f.__code__.co_firstlineno
-    f.__code__ = f.__code__.replace(co_linetable=b"")
-    with pytest.raises(ValueError) as raised:
-        f()
-    assert finding_raised(raised.value, check_code=None).place[1:] == (first, "f")
-
-
 def test_no_code_of_a_check_is_shown_where_an_answer_fails():
     room = ROOT / "lessons" / "source" / "11b_buckets_and_overlap"
     check_file, helper = room / "checks.py", room / "buckets_and_no_sync.py"
@@ -776,18 +641,6 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
         str(ROOT / "resources" / "parallel_by_hand" / "collectives" / "ring.py"),
     ):
         assert frame_of_learner([answer, OutcomeFrame(file, 1, "theirs")]) == answer
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (Fraction(1, 3), "1/3"),
-        ([numpy.float64(0.5)], "[0.5]"),
-        ("one of 2", "one of 2"),
-    ],
-)
-def test_numbers_of_any_kind_are_shown_as_numbers(value, said):
-    assert shown(value) == said
 
 
 def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():

@@ -120,11 +120,6 @@ def test_a_word_is_introduced_where_it_is_first_used(word):
     assert introduced or word in EVERYDAY, f"used in {first} before it is introduced"
 
 
-def test_a_word_used_too_early_is_found():
-    texts = [("00", "A rank waits."), ("01", "Each has a number, its *rank*.")]
-    assert introductions("rank", texts) == [("00", False), ("01", True)]
-
-
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 def test_the_minutes_of_the_sections_add_up(lesson):
     headings = re.findall(

@@ -2,7 +2,6 @@
 works, and nothing lives or lies around."""
 
 import contextlib
-import io
 import multiprocessing
 import os
 import re
@@ -15,8 +14,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import wait
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import cloudpickle
@@ -25,7 +22,6 @@ import pytest
 
 from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.ranks import crew
-from sidebyside.ranks.errors import frames_of_rank
 from sidebyside.ranks.launch import call_in_processes
 from tests.plugins.leaks import MARKER
 from tests.process_state import is_alive, wait_until
@@ -168,10 +164,6 @@ FAULTS = {
         "raised IndexError",
         r"(?s)KeyError: 'missing'\n.*During handling.*in raises_mean.*IndexError",
     ),
-    "raises KeyboardInterrupt": Fault(
-        lambda: signal.raise_signal(signal.SIGINT) or exec("raise KeyboardInterrupt"),
-        "raised KeyboardInterrupt",
-    ),
     "raises a group": Fault(
         raises_a_group,
         "raised ExceptionGroup: several",
@@ -260,44 +252,6 @@ def test_an_impossible_argument_is_refused_with_what_is_allowed(options, said):
         run_ranks(os.getpid, **options)
 
 
-def test_what_cannot_be_sent_is_refused_before_anything_starts():
-    with pytest.raises(ValueError, match="cannot be sent to other processes"):
-        run_ranks(print, threading.Lock())
-
-
-@pytest.mark.everything
-def test_a_caller_that_was_stopped_past_the_deadline_gets_its_results(patch):
-    late = []
-
-    def stopped_in(sources, patience):
-        if not late:
-            wait_until(lambda: len(wait(sources, 30)) == 2)  # both have reported
-            late.append(1000)
-        return wait(sources, patience)
-
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(late))
-    patch.setattr(crew, "wait", stopped_in)
-    patch.setattr(crew, "time", clock)
-    assert call_in_processes(max, [(1, 2), (3, 4)], timeout=60) == [2, 4]
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("encoding", ["ascii", "utf-16"])
-def test_what_cannot_be_printed_here_does_not_cost_the_results(encoding, patch):
-    written = io.BytesIO()
-    patch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
-    assert call_in_processes(print, [("\N{SNOWMAN}",)]) == [None]
-    sys.stdout.flush()
-    assert written.getvalue().decode(encoding).startswith("rank 0 | ")
-
-
-@pytest.mark.everything
-def test_a_closed_output_does_not_cost_the_results(patch):
-    patch.setattr(sys, "stdout", io.StringIO())
-    sys.stdout.close()
-    assert call_in_processes(print, [("lost",)]) == [None]
-
-
 @pytest.mark.parametrize("variables", [{}, {"RANK": "x", "WORLD_SIZE": "2"}])
 def test_a_variable_of_torchrun_without_torchrun_is_named(variables, patch):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
@@ -306,19 +260,6 @@ def test_a_variable_of_torchrun_without_torchrun_is_named(variables, patch):
         patch.setenv(name, value)
     with pytest.raises(RuntimeError, match=r"TORCHELASTIC_RUN_ID is set.* remove that"):
         run_ranks(os.getpid, timeout=1)
-
-
-@pytest.mark.parametrize("foreign", ["zz", "7"])
-def test_ranks_do_not_take_over_how_many_of_them_another_launcher_had(foreign, patch):
-    patch.setenv("LOCAL_WORLD_SIZE", foreign)
-    assert run_ranks(os.getenv, "LOCAL_WORLD_SIZE", world_size=2) == ["2", "2"]
-
-
-def test_a_deleted_folder_is_named(tmp_path, patch):
-    patch.chdir(tmp_path)
-    shutil.rmtree(tmp_path)
-    with pytest.raises(RuntimeError, match=r"the folder .* has been deleted"):
-        run_ranks(os.getpid)
 
 
 def test_a_worker_of_a_pool_is_told_what_else_to_use(patch):
@@ -494,9 +435,3 @@ def test_a_killed_script_leaves_neither_processes_nor_files(tmp_path, tmp_path_f
     caller.wait()
     wait_until(lambda: not any(is_alive(int(p)) for p in os.listdir(pids)))
     wait_until(lambda: not os.listdir(scratch))
-
-
-def test_a_step_without_a_line_is_placed_at_its_function():
-    frame = sys._getframe()
-    [step] = frames_of_rank([(frame, None)])
-    assert step.line == frame.f_code.co_firstlineno

@@ -43,13 +43,6 @@ def test_it_prints_a_table_with_the_cards_name_and_writes_it(
     assert head in capsys.readouterr().out
 
 
-def test_a_part_of_the_paths_leaves_the_stored_table_alone(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["every_gpu_path.py", "--only", "13a"])
-    assert program.parsed_arguments().to is None
-    monkeypatch.setattr(sys, "argv", ["every_gpu_path.py"])
-    assert program.parsed_arguments().to == ROOT / "resources/gpu_paths.txt"
-
-
 def test_the_most_telling_paths_come_first_and_lessons_last():
     names, own = one_path.names(), list(one_path.functions())
     assert len(own) == len(one_path.MOST_TELLING_FIRST), "each has a name of its own"

@@ -19,7 +19,6 @@ from parallel_by_hand.machines import hosts as parts
 from parallel_by_hand.machines.hosts import (
     FORBIDDEN,
     HostsForbidden,
-    bytes_sent_through,
     processes_on_host,
     two_hosts,
     why_no_hosts,
@@ -262,10 +261,6 @@ def not_yet_asked():
     why_no_hosts.cache_clear()
 
 
-def is_one_sentence(text: str) -> bool:
-    return "\n" not in text and 20 < len(text) < 200
-
-
 def test_a_person_may_forbid_it(monkeypatch, not_yet_asked):
     monkeypatch.setenv(FORBIDDEN, "1")
     assert why_no_hosts() == f"the environment variable {FORBIDDEN} forbids it"
@@ -284,25 +279,6 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch, not_yet_asked)
     monkeypatch.delenv(FORBIDDEN, raising=False)
     monkeypatch.setattr(parts.shutil, "which", lambda name, path: name != "tc")
     assert why_no_hosts() == "the program tc is missing (package iproute2)"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="about Linux")
-def test_a_system_that_refuses_is_quoted(tmp_path, monkeypatch, not_yet_asked):
-    monkeypatch.delenv(FORBIDDEN, raising=False)
-    for name in parts.PROGRAMS:
-        (tmp_path / name).write_text(
-            "#!/bin/sh\necho unshare: Operation not permitted >&2\nexit 1\n"
-        )
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setattr(parts, "SYSTEM", f"{tmp_path}:{os.environ['PATH']}")
-    assert is_one_sentence(why_no_hosts())
-    assert why_no_hosts().endswith("unshare: Operation not permitted")
-
-
-def test_an_unknown_interface_is_named():
-    if sys.platform == "linux":
-        with pytest.raises(ValueError, match="no interface 'eth77'"):
-            bytes_sent_through("eth77")
 
 
 # torchrun -----------------------------------------------------------------------------

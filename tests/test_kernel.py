@@ -27,31 +27,6 @@ def total():
 """
 
 
-@pytest.mark.parametrize(
-    ("complaints", "starts"),
-    [
-        (["Kernel died before replying to kernel_info"] * 2, 3),
-        (["Kernel died before replying to kernel_info"] * 3, None),
-        (["Kernel didn't respond in 60 seconds"], None),
-    ],
-)
-def test_only_a_kernel_that_dies_at_once_starts_again_and_twice(complaints, starts):
-    tries, left = [], list(complaints)
-
-    def start():
-        tries.append(1)
-        if left:
-            raise RuntimeError(left.pop(0))
-        return len(tries)
-
-    if starts:
-        assert at_free_ports(start) == starts
-    else:
-        with pytest.raises(RuntimeError, match=complaints[0]):
-            at_free_ports(start)
-        assert not left
-
-
 class Notebook:
     """A kernel, and a folder where the processes that it starts leave their ids."""
 

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.colors import to_hex, to_rgb
-from PIL import Image
+from matplotlib.colors import to_hex
 
 from sidebyside import draw_timelines
 from sidebyside.timeline.figures import (
@@ -17,7 +15,6 @@ from sidebyside.timeline.figures import (
     PALE,
     colours_of,
     contrast_of_colours,
-    figure,
     ink_colour,
     light_colour,
 )
@@ -59,14 +56,6 @@ def test_a_kind_of_work_has_one_colour_in_all_figures():
     assert [c for c, *_ in bars(draw_timelines({"": alone}))] == [fetch]
 
 
-def test_the_cell_that_runs_again_or_out_of_turn_keeps_its_colours():
-    remembered = {}
-    first = colours_of(["b", "c"], remembered)
-    second = colours_of(["a", "b"], remembered)
-    assert colours_of(["c", "b", "a"], remembered) == first | second
-    assert len({*first.values(), *second.values()}) == 3
-
-
 def test_a_figure_has_different_colours_as_long_as_there_are_any():
     assert len({*colours_of("abcde", {}).values()}) == len(COLOURS)
     remembered = {}
@@ -98,17 +87,6 @@ def test_colour_never_stands_alone():
     assert {"a", "b"} <= set(written(fig))
 
 
-@pytest.mark.parametrize("colour", [COLOURS[1], COLOURS[2]])
-def test_a_small_spot_keeps_its_colour_in_the_picture(colour):
-    fig, ax = figure()
-    ax.barh(range(4), 1, color=[COLOURS[0], COLOURS[4], "white", IDLE])
-    ax.plot(0.5, 0.5, "s", color=colour, markersize=6)
-    picture = Image.open(BytesIO(fig._repr_png_())).convert("RGBA")
-    assert picture.getpixel((0, 0))[3] == 0, "the corners are round"
-    wanted = (*(round(255 * part) for part in to_rgb(colour)), 255)
-    assert wanted in {pixel for _, pixel in picture.getcolors(picture.size[0] ** 2)}
-
-
 # Waiting
 
 
@@ -126,12 +104,6 @@ def test_a_wait_is_pale_and_says_its_name(name):
     fig = draw_timelines({"": timeline((name, "main", 0, 1, 0))})
     assert bars(fig) == [(PALE, 0, 1)]
     assert {name, "idle 100 %"} <= set(written(fig))
-
-
-def test_what_only_begins_like_a_wait_is_work():
-    for name in "waiter", "await":
-        fig = draw_timelines({"": timeline((name, "main", 0, 1, 1))})
-        assert "idle 0 %" in written(fig)
 
 
 def test_no_bar_of_work_contains_waiting():

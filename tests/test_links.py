@@ -73,14 +73,6 @@ def test_links_hold_in_a_folder_of_a_learners_own_copies(path):
         assert not re.match(r"\.\./(lessons|solutions)/", link), "leaves the copies"
 
 
-def test_a_link_to_nothing_is_found(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Here: we go\n\n[a](#here-we-go) [b](page.md#there) [c](gone.md) [d](#x)\n"
-    )
-    assert lost(page, tmp_path) == ["page.md#there", "gone.md", "#x"]
-
-
 # Where to go from a lesson: the last cell, made by the build --------------------------
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from lessons.source import build
@@ -156,7 +155,6 @@ HINT_2 = """# <details><summary>Hint 2: an idea</summary>
 """
 BREACHES = [
     ("1 / 0", "!ls", "a shell command or a magic"),
-    ("1 / 0", "%time 1 / 0", "a shell command or a magic"),
     ("1 / 0", "1 / 0;", "a semicolon"),
     ("1 / 0", "from math import *", "a star import"),
     ("1 / 0", "import matplotlib.pyplot as p", "pyplot"),
@@ -165,19 +163,15 @@ BREACHES = [
     ("1 / 0", "\n".join(["1 / 0"] * 21), "21 lines, more than 20"),
     ("1 / 0", "1 / 0\n\n# %%\n" * 30, "35 code cells, more than 30"),
     ("1 / 0", "import os\n\n1 / 0", "imports os before it is needed"),
-    ("1 / 0", "import os\n\n# %%\nos.name", None),
     ("1 / 0", "1\n\n# %% [markdown]\n# See `os.name`.\n\n# %%\nimport os\n\n1", None),
-    ("1 / 0", "import os\n\n# %%\n1 / 0\n\n# %%\nos.name", "imports os before"),
     (
         "1 / 0",
         "import os\n\nos.name\n\n# %%\nimport os\n\nos.sep",
         "imports os a second time",
     ),
     ('["raises-exception"]', '["nbval-skip"]', "unknown tag nbval-skip"),
-    ('["raises-exception"]', '["nbval-ignore-output", "why"]', None),
     (HINT_2, "", "has 2 hints, not 3"),
     ('check("90-double", double)', "double(3)", "has no check"),
-    ('check("90-double", double)', '# check("90-double", double)', "has no check"),
     (' exercise="90-double"', "", "has no code cell"),
     ("# <!-- why: 90-double -->\n", "", "has 0 cells with its why"),
     ("# <!-- exercise: 90-double -->\n", "", "has 0 cells with its text"),
@@ -186,15 +180,9 @@ BREACHES = [
     ("## What we saw", "## What we did", "no heading 'What we saw'"),
     ('["instructor"]', "[]", "no cell tagged instructor"),
     ("## Exercise 1", "### Exercise 1", "heading of level 3 after level 1"),
-    ("## Exercise 1", "# Exercise 1", "heading of level 1 after level 1"),
     ("Hint 2: an idea</summary>\n#\n", "Hint 2: an idea</summary>\n", "do not fold"),
     ("# Now by hand.", "# It is a\n# + b, by hand.", "no part of its paragraph: + b"),
-    ("# Now by hand.", "# * It is 2\n#   * b.", "no part of its paragraph:   * b"),
-    ("# Now by hand.", "# Count from\n# 1. Then go.", "no part of its paragraph: 1."),
-    ("# Now by hand.", "# Is a\n# > b?", "no part of its paragraph: > b"),
     ("# Now by hand.", "# * One is\n#   1.5.\n# * Two", None),
-    ("# Now by hand.", "# 1. One\n#\n# 2. Two\n# 3. Three", None),
-    ("# Now by hand.", "# </details>", "do not fold"),
     ("# Now by hand.", "# ```mermaid\n# graph LR\n# ```", "without accTitle"),
     ("# Now by hand.", "# ![](https://x.org/a.png)", "an image without a description"),
     (
@@ -216,24 +204,3 @@ def test_a_rule_bites(source, old, new, message):
         assert found == []
     else:
         assert any(message in line for line in found), found
-
-
-def test_a_tag_on_a_cell_without_output_is_found(tmp_path):
-    ignored = {"metadata": {"tags": ["nbval-ignore-output"]}}
-    printed = [nbformat.v4.new_output("stream", text="3.1 s")]
-    cells = [
-        nbformat.v4.new_code_cell("def f(): ...", **ignored),
-        nbformat.v4.new_code_cell("f()", outputs=printed, **ignored),
-        nbformat.v4.new_code_cell("g = f"),
-    ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
-    found = list(rules.nothing_to_ignore(tmp_path / "a.ipynb"))
-    assert found == ["no output to ignore: def f(): ..."]
-
-
-def test_what_one_machine_has_is_recognised():
-    for text in ("see /{}me/x", '"/{}x/a"', "cd /{}x"):
-        assert MACHINE.search(text.format("home/"))
-    assert MACHINE.search("torchrun" + " --nproc-per-node 2")
-    for text in ("https://x.org/home/x", "at home/work", "the root / is", "and/or"):
-        assert not MACHINE.search(text)

@@ -20,7 +20,7 @@ from sidebyside.course.own_copies import (
     restore_own_copy,
     update_own_copies,
 )
-from sidebyside.course.record import ROOT, record_file
+from sidebyside.course.record import ROOT
 
 NOTHING = Update([], [], [], [], [], [], [])
 
@@ -159,35 +159,6 @@ def test_a_copy_that_is_no_notebook_is_kept(course, own, broken):
     assert (own / "03_gil.ipynb").read_text() == broken
 
 
-@pytest.mark.parametrize("broken", ["", "<<<<<<< HEAD\n{}", '{"cells": []}'])
-def test_a_lesson_that_is_no_notebook_is_not_copied(course, own, broken):
-    mine = (own / "03_gil.ipynb").read_bytes()
-    (course / "03_gil.ipynb").write_text(broken)
-    assert update_own_copies(course, own) == NOTHING._replace(skipped=["03_gil"])
-    assert (own / "03_gil.ipynb").read_bytes() == mine
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
-@pytest.mark.parametrize("make", ["mkfifo", "mkdir"])
-@pytest.mark.parametrize("place", ["lessons", "my_lessons"])
-def test_what_is_no_file_is_skipped(sidebyside, course, own, capsys, make, place):
-    path = course.parent / place / "03_gil.ipynb"
-    path.unlink()
-    getattr(os, make)(path)
-    write(course / "10a_ring.ipynb", "print('better')")
-    said, _ = sidebyside("--no-open")
-    assert "not changed them: 10a.\n" in said and "Not copied: 03. Either" in said
-    with pytest.raises(SystemExit, match="2"):
-        sidebyside("--restore", "3")
-    assert capsys.readouterr().err.startswith("sidebyside: 03 is not restored. Either")
-
-
-def test_a_copy_of_a_read_only_lesson_can_be_saved(course, tmp_path):
-    (course / "03_gil.ipynb").chmod(0o444)
-    update_own_copies(course, tmp_path / "my_lessons")
-    assert (tmp_path / "my_lessons/03_gil.ipynb").stat().st_mode & 0o200
-
-
 def test_the_lesson_whose_cells_ran_last_is_in_hand(course, own):
     """Tabs that are open are saved, too: a file's date says little."""
     assert lesson_in_hand(course, own) == "00_start.ipynb"
@@ -287,13 +258,6 @@ def test_another_folder_has_lessons_and_progress_of_its_own(
     assert os.environ.pop("SIDEBYSIDE_PROGRESS") == progress
     if os.name == "posix":
         assert (home / "lessons/03_gil.ipynb").exists()
-
-
-def test_a_tilde_stands_for_the_learners_home(monkeypatch, tmp_path):
-    monkeypatch.setenv("SIDEBYSIDE_PROGRESS", "~/ada.json")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert record_file() == tmp_path / "ada.json"
 
 
 @pytest.fixture
@@ -455,13 +419,6 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(sidebyside, tmp_path, caps
     assert said.startswith(f"sidebyside: {(tmp_path / 'file').resolve()}")
     assert "name a folder of yours: sidebyside --folder ~/side_by_side" in said
     assert said.count("\n") == 1
-
-
-def test_where_jupyter_cannot_write_is_one_sentence(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "file/runtime"))
-    with pytest.raises(command.CannotOpen, match="HOME name a folder"):
-        command.jupyterlab()
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="this machine has no git")

@@ -1,7 +1,6 @@
 """A report is one page that shows whatever it is given, and can be read back."""
 
 import base64
-import json
 
 import pytest
 
@@ -62,12 +61,6 @@ def test_a_page_is_read_back_as_it_was_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.html"]
 
 
-def test_of_two_reports_the_first_is_read_back(tmp_path):
-    mine, other = report("laptop", table()), report("GPU machine", table())
-    write_report_page(tmp_path / "both.html", mine, other)
-    assert read_report(tmp_path / "both.html") == mine
-
-
 def test_rows_about_the_same_thing_stand_side_by_side():
     mine = report("a", table(["one", "1", "2"], ["two", "3", "4"]))
     other = report("b", table(["two", "5", "6"], ["three", "7", "8"]))
@@ -76,11 +69,6 @@ def test_rows_about_the_same_thing_stand_side_by_side():
         ["two", "3", "4", "5", "6"],
         ["three", "", "", "7", "8"],
     ]
-
-
-def test_a_row_that_comes_twice_is_shown_twice():
-    mine = report("a", table(["one", "1", "2"], ["one", "3", "4"]))
-    assert rows_of(report_page(mine)) == [["one", "1", "2"], ["one", "3", "4"]]
 
 
 def test_what_only_the_other_report_has_is_shown():
@@ -111,11 +99,6 @@ def test_no_text_of_a_report_becomes_part_of_the_page(tmp_path):
     assert read_report(tmp_path / "mine.html") == mine
 
 
-def test_text_that_is_not_even_unicode_is_written(tmp_path):
-    write_report_page(tmp_path / "mine.html", report("half a \ud83d face"))
-    assert read_report(tmp_path / "mine.html")["name"] == "half a \ud83d face"
-
-
 BROKEN = {
     "an empty file": "",
     "another page": "<html>hello</html>",
@@ -124,15 +107,6 @@ BROKEN = {
     "an empty list": '<script type="application/json" id="reports">[]</script>',
     "endless": f'<script type="application/json" id="reports">{"[" * 10**5}</script>',
 }
-SPOILED = [
-    {"kind": "another"},
-    {"name": 7},
-    {"written": None},
-    {"sections": [[]]},
-    {"sections": [{"title": 3, "note": "", "pictures": []}]},
-    {"sections": [{"title": "t", "note": "", "pictures": [{"alt": "a"}]}]},
-    {"sections": [table(["one", "1", 2])]},
-]
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
@@ -140,22 +114,6 @@ def test_another_page_is_no_report(text, tmp_path):
     (tmp_path / "other.html").write_text(text)
     with pytest.raises(NoReport, match="not a page that my_report has written"):
         read_report(tmp_path / "other.html")
-
-
-@pytest.mark.parametrize("spoiled", SPOILED)
-def test_a_spoiled_report_is_none(spoiled, tmp_path):
-    data = json.dumps([report("a", table()) | spoiled])
-    text = f'<script type="application/json" id="reports">{data}</script>'
-    (tmp_path / "other.html").write_text(text)
-    with pytest.raises(NoReport, match="not a page that my_report has written"):
-        read_report(tmp_path / "other.html")
-
-
-def test_what_is_no_text_file_is_no_report(tmp_path):
-    (tmp_path / "bytes.html").write_bytes(b"\xff\xfe\x00")
-    for name, why in ("", "not a file"), ("none", "not a file"), ("bytes.html", "page"):
-        with pytest.raises(NoReport, match=why):
-            read_report(tmp_path / name)
 
 
 # What it is filled with ---------------------------------------------------------------
@@ -172,25 +130,6 @@ def test_guesses_stand_beside_what_was_measured():
         ["01-batch", "How many?", "10", "", ""],
         ["15a-slots", "", "", "5 slots, computed", ""],
     ]
-
-
-def test_an_odd_record_is_shown_all_the_same():
-    with changed_record() as record:
-        record["guesses"] |= {
-            "huge": {"value": 10**400, "measured": 1},
-            "nan": {"value": float("nan"), "measured": float("inf"), "unit": "s"},
-            "nothing": {},
-            "": {"value": 1},
-            "true": {"value": True, "measured": -0.0, "computed": True},
-        }
-        record["exercises"] |= {
-            "00-sum": {"state": "FAMOUS", "tries": -1},
-            "77-gone": {},
-        }
-    rows = {row[0]: row for row in guesses_section()["rows"]}
-    assert rows["huge"][2] == "?"
-    assert set(rows) == {"huge", "nan", "", "true"}
-    report_page(report("odd", guesses_section(), exercises_section()))
 
 
 def test_each_lesson_has_its_exercises_counted():

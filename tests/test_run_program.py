@@ -13,12 +13,10 @@ import sys
 import tempfile
 import uuid
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from sidebyside.programs.run_program import tidies_up_for_others
 from tests.process_state import wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -30,7 +28,6 @@ from multiprocessing import get_context
 
 from sidebyside import run_program
 from sidebyside.programs import run_program as programs
-from sidebyside.programs.run_program import end_with_parent
 
 def work(seconds):
     time.sleep(seconds)
@@ -200,31 +197,6 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         wait_until_nothing_is_left(mark)
 
 
-def test_an_alarm_may_come_when_main_has_just_failed_without_a_reader(tmp_path):
-    program = """
-import select, signal
-
-def main():
-    ready()
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    usual, closed = select.poll, select.poll()
-    closed.register(1, 0)
-    closed.poll()
-
-    def poll_after_an_alarm():
-        select.poll = usual
-        os.kill(os.getpid(), signal.SIGALRM)
-        return usual()
-
-    select.poll = poll_after_an_alarm
-    raise BrokenPipeError
-"""
-    with running(tmp_path, program) as (started, _):
-        started.stdout.close()
-        assert started.stderr.read() == ""
-        assert started.wait(timeout=30) == -signal.SIGPIPE
-
-
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():
@@ -238,27 +210,6 @@ def main():
         os.killpg(started.pid, signal.SIGINT)
         said, complaints = started.communicate(timeout=30)
     assert (started.returncode, said, complaints) == (-signal.SIGINT, "saved\n", "")
-
-
-def test_after_an_alarm_on_its_way_when_the_program_ends_there_is_no_other(tmp_path):
-    program = """
-import atexit, signal
-
-atexit.register(lambda: print(signal.getitimer(signal.ITIMER_REAL)[0]))  # the last
-
-def main():
-    usual = signal.setitimer
-
-    def stop_and_get_one_more(which, seconds):
-        signal.setitimer = usual
-        usual(which, seconds)
-        os.kill(os.getpid(), signal.SIGALRM)
-
-    atexit.register(setattr, signal, "setitimer", stop_and_get_one_more)
-    ready()
-"""
-    with running(tmp_path, program) as (started, _):
-        assert started.communicate(timeout=30) == ("0.0\n", "")
 
 
 IN_A_HOST = """
@@ -287,16 +238,6 @@ def main():
     finally:
         time.sleep(600)
 """,
-    "it starts another process": """
-def main():
-    try:
-        ready()
-        time.sleep(600)
-    except KeyboardInterrupt:
-        child = get_context("spawn").Process(target=work, args=(600,))
-        child.start()
-        child.join()
-""",
     "it does not end at exit": """
 import atexit
 
@@ -317,20 +258,6 @@ def test_a_main_that_does_not_end_is_ended(program, tmp_path):
         wait_until_nothing_is_left(mark)
 
 
-def test_a_killed_program_leaves_no_worker_that_watches_its_parent(tmp_path):
-    program = """
-def main():
-    with get_context("spawn").Pool(2, end_with_parent) as pool:
-        pool.map(work, [0, 0])
-        ready()
-        time.sleep(600)
-"""
-    with running(tmp_path, program) as (started, mark):
-        started.kill()
-        started.communicate(timeout=30)
-        wait_until_nothing_is_left(mark)
-
-
 @pytest.mark.parametrize(
     ("body", "status", "complaint"),
     [
@@ -346,12 +273,3 @@ def test_other_ends_are_as_usual(body, status, complaint, tmp_path):
         complaints = started.communicate(timeout=30)[1]
     assert started.returncode == status
     assert complaint in complaints and bool(complaint) == bool(complaints)
-
-
-@pytest.mark.parametrize(
-    ("program", "tidies"),
-    [("from multiprocessing.resource_tracker import main;main(5)", True), ("", False)],
-)
-def test_only_what_runs_the_resource_tracker_is_left_to_end_by_itself(program, tidies):
-    words = ["python", "my_resource_tracker.py", "-c", program]
-    assert tidies_up_for_others(SimpleNamespace(cmdline=lambda: words)) == tidies

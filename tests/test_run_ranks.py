@@ -2,7 +2,6 @@
 
 import gc
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,10 +16,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from sidebyside import RankFailed, RanksHung, device, run_ranks
-from sidebyside.ranks.crew import Crew
+from sidebyside import RankFailed, device, run_ranks
 from sidebyside.ranks.failures import is_lost_connection
-from sidebyside.ranks.outcomes import DiedOutcome, Outcome
 from tests.hanging_ranks import how_they_hang
 from tests.process_state import TORCHRUN, is_alive, said_by, wait_until
 
@@ -263,28 +260,6 @@ def test_torchrun_runs_the_same_script(tmp_path):
     folder = {"TMPDIR": str(tmp_path)}  # torchrun leaves its log folder there
     said = said_by(*TORCHRUN, "--nproc-per-node", "2", script, **folder)
     assert said == "[(0, 2), (1, 2)]\n"
-
-
-@pytest.mark.parametrize("meanwhile", ["finished", "died", "nothing"])
-def test_what_happens_while_ranks_are_asked_where_they_are_counts(
-    meanwhile, monkeypatch
-):
-    crew = Crew(None, [], False, Outcome("rank", 1, timeout=0.0))
-
-    def ask_where() -> None:
-        if meanwhile == "finished":
-            crew.outcome.finished.add(0)
-            crew.results[0] = pickle.dumps("late")
-        elif meanwhile == "died":
-            crew.outcome.died[0] = DiedOutcome(7, "")
-
-    monkeypatch.setattr(crew, "_listen", lambda patience: False)
-    monkeypatch.setattr(crew, "_ask_where", ask_where)
-    if meanwhile == "finished":
-        assert crew.collect(time.monotonic()) == ["late"]
-    else:
-        with pytest.raises(RankFailed if meanwhile == "died" else RanksHung):
-            crew.collect(time.monotonic())
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,6 @@ def sanitised(text: str) -> str:
 HIDDEN = [
     ("took 0.31 s", "took 12.3 s"),
     ("took 0.31 s", "took 310 ms"),
-    ("took 14.2 ms,", "took 980 µs,"),
-    ("threads  0.31 s  1.9 ×", "threads  10.31 s  0.9 ×"),
-    ("(9.31 s)", "(10.31 s)"),
     ("timeline of a, simulated\na |Rr|</pre>", "timeline of a, simulated\na |.|</pre>"),
     ("0.31 ± 0.02 s", "1.31 ± 0.1 s"),
     ("from 310 ms to 0.4 s", "from 0.9 s to 1.1 s"),
@@ -34,10 +31,7 @@ HIDDEN = [
     ("efficiency 96%", "efficiency 102 %"),
     ("uses 980 MB", "uses 1.2 GB"),
     ("10,123 samples/s", "9,876 samples/s"),
-    ("1e+03 ms", "12 ms"),
-    ("12.1 steps/s", "9 steps/s"),
     ("1.2 GB/s", "800 MB/s"),
-    ("pid 4711 started", "pid 12 started"),
     ("PID=4711", "PID=12"),
     ("<object at 0x7f001234abcd>", "<object at 0x7f00ffff0000>"),
     ("/tmp/tmpabc/trace.json written", "/tmp/tmpxyz/trace.json written"),
@@ -57,15 +51,10 @@ SHOWN = [
     ("rank 0 | 1111", "rank 1 | 1111"),
     ("rank 0 raised RuntimeError: bad", "rank 1 raised RuntimeError: bad"),
     ("9 slots", "5 slots"),
-    ("12 samples", "13 samples"),
-    ("3 × 4 numbers", "3 × 5 numbers"),
     ("3 × 4 numbers", "2 × 4 numbers"),
     ("PASSED in 0.2 s", "NOT YET in 0.2 s"),
-    ("[1, 2, 3]", "[1, 2, 4]"),
     ("tensor([0.2500, 0.5000])", "tensor([0.2500, 0.5001])"),
     ("0.6931", "0.6931 s"),
-    ("2 processes", "3 processes"),
-    ("epoch 2 stage 1", "epoch 2 stage 2"),
 ]
 
 

@@ -122,11 +122,6 @@ def test_a_folder_of_somebody_else_is_refused_and_stays(
     assert all((parts.folder / f"00000{number}.part").exists() for number in range(3))
 
 
-def test_an_empty_folder_of_a_run_that_was_killed_at_once_is_used(tmp_path):
-    (tmp_path / "data.npz.parts").mkdir()
-    assert generate(tmp_path).returncode == 0
-
-
 def test_a_killed_run_leaves_no_worker_and_its_parts(tmp_path):
     command = [sys.executable, str(DEMOS / "practice/generate_ode_data.py")]
     program = subprocess.Popen(
@@ -163,16 +158,6 @@ def test_one_program_at_a_time_holds_a_file(tmp_path):
         assert second.stdout.readline() == "\n"
         second.send_signal(signal.SIGKILL)
     assert hold_for_single_use(path) == "", "a killed program holds nothing"
-
-
-def test_two_runs_do_not_write_the_same_data(tmp_path):
-    command = [sys.executable, "-c", HOLDER, "data.npz"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        other.stdout.readline()
-        assert is_refused(generate(tmp_path), "in use by another run")
-        other.communicate(b"")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder without files")

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from sidebyside import show
-from sidebyside.programs.arguments import at_least
 
 
 def doubled(x: int) -> int:
@@ -41,11 +40,6 @@ def test_a_wrapped_function_is_shown_itself(capsys):
 def test_an_inner_class_is_shown_at_the_left_margin(capsys):
     show(Outer.Inner)
     assert capsys.readouterr().out == "class Inner:\n    size = 3\n"
-
-
-def test_a_function_of_another_file_is_shown(capsys):
-    show(at_least)
-    assert "whole_number" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("thing", [len, 3, int, None, "text"])

@@ -6,12 +6,10 @@ Where they are not installed these tests are skipped.
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 from argparse import Namespace
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -157,61 +155,6 @@ def catches_warning(process: psutil.Process) -> bool:
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(re.search(r"^SigCgt:\s*(\w+)", status, re.M)[1], 16)
     return bool(caught >> (signal.SIGUSR1 - 1) & 1)
-
-
-HOLDER = """
-from psutil import Process
-from tests.small_slurm import small_slurm
-from tests.test_slurm import family_names
-with small_slurm() as slurm:
-    job = "sbatch", "--nodes=2", "--chdir", slurm.folder, "--wrap", "srun sleep 999"
-    slurm.run(*job)
-    slurm.wait_until(lambda: family_names(Process()).count("sleep") == 2)
-    print(slurm.folder, flush=True)
-    input()
-"""
-
-
-def family_names(head: psutil.Process) -> list[str]:
-    """Of the processes under it; Slurm starts short ones that end as we look."""
-    names = []
-    for process in head.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            names.append(process.name())
-    return names
-
-
-@needs_slurm
-@pytest.mark.parametrize("end", ["by itself", "killed"])
-def test_nothing_of_a_small_slurm_outlives_the_program_that_started_it(end):
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=ROOT, **pipes) as holder:
-        folder = Path(holder.stdout.readline().strip())
-        head = psutil.Process(holder.pid)
-        started = head.children(recursive=True)
-        names = {*family_names(head)}
-        assert names >= {"munged", "slurmctld", "slurmd", "slurmstepd", "sleep"}
-        ports = {port for port in listening(started) if port < 20_000}  # its own
-        assert len(ports) >= 3
-        if end == "killed":
-            holder.send_signal(signal.SIGKILL)
-        else:
-            holder.communicate("\n")
-    assert not psutil.wait_procs(started, timeout=60)[1]
-    assert not ports & listening(psutil.process_iter())
-    assert folder.exists() == (end == "killed"), "who should remove it then?"
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def listening(processes) -> set[int]:
-    found = set()
-    for process in processes:
-        try:
-            places = process.net_connections("inet")
-        except psutil.Error:
-            continue
-        found |= {p.laddr.port for p in places if p.status == psutil.CONN_LISTEN}
-    return found
 
 
 @needs_slurm

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from demos.gil.sleeping_threads import doze_in_thread  # it is quick to import
 from sidebyside import RankFailed, Timeline, draw_timelines, run_ranks, span
 
 
@@ -49,7 +50,7 @@ def test_processes_of_every_start_method_are_recorded(method):
     context = multiprocessing.get_context(method)
     with Timeline() as timeline:
         work()
-        crew = [context.Process(target=work) for _ in range(2)]
+        crew = [context.Process(target=doze_in_thread, args=(0.01,)) for _ in range(2)]
         for process in crew:
             process.start()
         for process in crew:
@@ -64,8 +65,8 @@ def test_pools_are_recorded():
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(work, ["a", "b"]))
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            list(pool.map(work, ["c"]))
-    assert {s.name for s in timeline.spans} == {"a", "b", "c"}
+            list(pool.map(doze_in_thread, [0.01]))
+    assert {s.name for s in timeline.spans} == {"a", "b", "sleep"}
 
 
 def test_ranks_and_their_threads_have_their_own_lanes():
@@ -153,13 +154,6 @@ def test_many_threads_at_once_lose_no_span():
     assert len(timeline.spans) == 4000
 
 
-def test_names_may_hold_anything():
-    name = 'a "quoted"\nname, é ✓'
-    with Timeline() as timeline:
-        work(name)
-    assert timeline.spans[0].name == name
-
-
 def test_the_text_has_a_line_per_lane_and_shows_who_waits():
     with Timeline() as timeline:
         work("forward 1")
@@ -197,10 +191,3 @@ def test_the_saved_file_is_a_chrome_trace(tmp_path):
         assert bar["name"] == "work"
         assert bar["ts"] == pytest.approx(recorded.start * 1e6)
         assert bar["dur"] == pytest.approx(recorded.duration * 1e6)
-
-
-def test_in_text_each_span_shows_where_it_begins():
-    with Timeline() as timeline:
-        for customer in range(8):
-            work(f"customer {customer}")
-    assert timeline.text(width=500).splitlines()[0].count("C") == 8

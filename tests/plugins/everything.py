@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 KINDS = {
-    "tests/test_exercises.py": "wrong and unusual answers",
+    "tests/test_exercises.py": "answers to exercises",
     "tests/test_demos.py": "tests of demos",
     "lessons/": "tests of lessons",
     "": "other tests",

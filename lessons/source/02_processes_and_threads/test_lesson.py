@@ -9,16 +9,14 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from threading import Thread
 
-import psutil
 import pytest
 
 from demos.processes import create_process
 from lessons.props.processes_and_threads import (
-    job_in_a_trial,
     send_squares,
     spawn,
 )
-from tests.process_state import command_line, is_alive, said_by, wait_until
+from tests.process_state import is_alive, said_by, wait_until
 
 DEMOS = Path(create_process.__file__).parent
 METHODS = multiprocessing.get_all_start_methods()
@@ -187,17 +185,3 @@ def test_a_notebook_function_is_found_by_forked_children_only(method):
     expected = ["0", "True", "NoneType"] if method == "fork" else None
     expected = expected or ["1", "False", "BrokenProcessPool"]
     assert said_by("-W", "ignore", "-c", NOTEBOOK, method).split() == expected
-
-
-@pytest.mark.everything
-def test_a_trial_leaves_nothing_running():
-    def leaves_a_search(kind, job):
-        kind(target=job.work, args=job.args).start()
-        return True
-
-    before = {process.pid for process in psutil.Process().children(recursive=True)}
-    outcome = job_in_a_trial(leaves_a_search, "process", "search")
-    left = {p for p in psutil.Process().children(recursive=True) if p.pid not in before}
-    left = {p for p in left if "resource_tracker" not in command_line(p)}
-    wait_until(lambda: not any(map(is_alive, left)))
-    assert outcome.end == "kept"

@@ -56,18 +56,6 @@ def test_an_open_span_is_not_a_busy_core():
     assert all(s.cpu < s.duration for s in timeline.spans)
 
 
-def test_each_sleeping_thread_has_a_lane_of_its_own():
-    with Timeline() as at_once, span("all"):
-        sleeping_threads.doze_all_at_once(3, 0.05)
-    with Timeline() as in_turn:
-        sleeping_threads.doze_one_by_one(3, 0.05)
-    assert at_once.lanes == ["main", "thread 1", "thread 2", "thread 3"]
-    assert in_turn.lanes == ["main"]
-    ends = [s.end for s in in_turn.spans]
-    starts = [s.start for s in in_turn.spans]
-    assert ends[:-1] <= starts[1:], "one after the other"
-
-
 async def wait_in_a_coroutine(started: asyncio.Event, other: asyncio.Event) -> None:
     """It ends only if the other has started meanwhile: one by one it would hang."""
     with span("wait for the other"):
@@ -117,13 +105,6 @@ def test_turns_of_two_threads_follow_each_other():
 def test_an_executor_of_interpreters_comes_with_python_3_14():
     there = hasattr(concurrent.futures, "InterpreterPoolExecutor")
     assert there == (sys.version_info >= (3, 14))
-
-
-def test_workers_of_threads_vs_processes_import_next_to_nothing():
-    """Each process imports the demo again: with torch, nothing else would count."""
-    code = "import sys, demos.gil.threads_vs_processes as d; print(*sys.modules)"
-    imported = said_by("-c", code).split()
-    assert "sidebyside" in imported and "torch" not in imported
 
 
 def test_threads_vs_processes_needs_no_package():

@@ -58,17 +58,6 @@ def forgets_the_limit(timings, most):
 @wrong(
     "06-best",
     advice=r"T\(\d+\) =",
-    note="Without a column of ones, a is pushed into b and c.",
-)
-def forgets_a(timings, most):
-    rows = [[1 / k, k] for k, _ in timings]
-    b, c = np.linalg.lstsq(np.array(rows), [time for _, time in timings])[0]
-    return min(range(1, most + 1), key=lambda k: b / k + c * k)
-
-
-@wrong(
-    "06-best",
-    advice=r"T\(\d+\) =",
     note="Amdahl's law: it always wants all the workers there are.",
 )
 def forgets_c(timings, most):

@@ -8,14 +8,12 @@ import torch.distributed as dist
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.utils import vector_to_parameters
 
-from demos.decentralised import own_local_sgd
 from parallel_by_hand.decentralised.gossip import (
     agreement_factor,
     ring_mixing_matrix,
 )
 from parallel_by_hand.decentralised.killed_peer import train_with_a_kill
 from parallel_by_hand.decentralised.local_sgd import (
-    LOCAL_RATE,
     drift,
     flat_parameters,
     local_batches,
@@ -26,25 +24,10 @@ from parallel_by_hand.decentralised.local_sgd import (
 from parallel_by_hand.sgd.digits_network import (
     digits_here,
     digits_network,
-    flat_gradient,
 )
 from sidebyside import run_ranks
 
 # Local SGD ----------------------------------------------------------------------------
-
-
-def test_with_a_meeting_after_each_step_it_is_data_parallel_training():
-    runs = run_ranks(train_local_sgd, 1, 20, world_size=3)
-    images, labels = digits_here("train")
-    model = digits_network()
-    for step, mine in enumerate(
-        zip(*(local_batches(r, 3, 20) for r in range(3)), strict=True)
-    ):
-        gradients = [flat_gradient(model, images[m], labels[m]) for m in mine]
-        flat = flat_parameters(model) - LOCAL_RATE * torch.stack(gradients).mean(0)
-        vector_to_parameters(flat, model.parameters())
-        here = runs[0].history[step + 1]
-        torch.testing.assert_close(here, flat.cpu(), atol=1e-5, rtol=0)
 
 
 def test_no_rank_sees_more_than_four_digits_of_sorted_images():
@@ -146,18 +129,3 @@ def test_gossip_survives_a_killed_peer_and_an_all_reduce_does_not():
     assert all(loss_of(peer["model"]) < 0.8 * start for peer in left.values())
     left = train_with_a_kill(killed=2, at=8, steps=40, all_reduce=True)
     assert {rank: peer["steps"] for rank, peer in left.items()} == {0: 8, 1: 8, 3: 8}
-
-
-# A script of your own -----------------------------------------------------------------
-
-
-def own_training(every: int) -> tuple:
-    """Runs in each rank: the script's model and its number of meetings."""
-    ranks = dist.get_world_size()
-    model, meetings = own_local_sgd.train(dist.get_rank(), ranks, "cpu", every)
-    return flat_parameters(model).cpu(), meetings
-
-
-def test_the_script_of_your_own_trains_one_model():
-    (one, meetings), (other, _) = run_ranks(own_training, 8)
-    assert torch.equal(one, other) and meetings == 10

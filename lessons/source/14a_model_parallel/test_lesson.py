@@ -10,10 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
-import torch.distributed as dist
 
-from demos.model_parallel import own_model_parallel
 from lessons.props.model_parallel_cuts import idle_share_of_lanes
 from parallel_by_hand.model_parallel.broken_cuts import (
     SKIPS,
@@ -183,23 +180,3 @@ def test_copies_of_a_tied_weight_drift_apart_unless_gradients_are_added():
         assert (added[0].weights[step] == added[1].weights[step]).all()
         assert abs(added[0].weights[step] - weight).max() <= 1e-5
     assert added[0].sent - apart[0].sent == 40 * 16 * 64 * 4
-
-
-# The block, and the script ------------------------------------------------------------
-
-
-def layers_of_own_script() -> tuple[dict, float]:
-    """Runs in each rank: what the script trains, and its loss."""
-    model, loss = own_model_parallel.train(
-        dist.get_rank(), dist.get_world_size(), "cpu"
-    )
-    return model.state_dict(), loss
-
-
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_the_script_of_your_own_trains_the_same_in_parts(ranks):
-    ((whole, loss),) = run_ranks(layers_of_own_script, world_size=1)
-    parts = run_ranks(layers_of_own_script, world_size=ranks)
-    assert parts[-1][1] == pytest.approx(loss, abs=1e-6)
-    flat = [tensor for part, _ in parts for tensor in part.values()]
-    torch.testing.assert_close(flat, list(whole.values()), atol=1e-6, rtol=0)

@@ -6,10 +6,7 @@ launch. Nothing here asserts how long something takes.
 """
 
 import pytest
-import torch
-import torch.distributed as dist
 
-from demos.pipeline import own_pipeline
 from parallel_by_hand.pipeline.measured_step import step_through_pipeline
 from parallel_by_hand.pipeline.schedule_rules import bubble, timetable, timetable_length
 from parallel_by_hand.pipeline.schedules import gpipe, naive, one_f_one_b
@@ -59,24 +56,3 @@ def test_what_crosses_a_cut_is_the_batch_however_it_is_cut(m):
         assert rank["parameters"] == rank["gradient"] == 2 * (64 * 64 + 64) * 4
         assert rank["optimiser"] == 2 * rank["parameters"] + 4 * 4
     assert [rank["activations"] for rank in ranks] == [49152, 49152, 65536]
-
-
-# The script of your own --------------------------------------------------------------
-
-
-def layers_of_own_pipeline() -> tuple[list, float]:
-    """Runs in each rank: the parameters of its layers, and the loss."""
-    model, loss = own_pipeline.train_my_stage(
-        dist.get_rank(), dist.get_world_size(), "cpu"
-    )
-    return list(model.state_dict().values()), loss
-
-
-def test_the_script_of_your_own_trains_the_same_on_one_two_and_three_ranks():
-    ((whole, loss),) = run_ranks(layers_of_own_pipeline, world_size=1)
-    for ranks in 2, 3:
-        parts = run_ranks(layers_of_own_pipeline, world_size=ranks)
-        assert parts[-1][1] == pytest.approx(loss, abs=1e-5)
-        assert all(len(parameters) for parameters, _ in parts)
-        flat = [tensor for parameters, _ in parts for tensor in parameters]
-        torch.testing.assert_close(flat, whole, atol=1e-5, rtol=0)

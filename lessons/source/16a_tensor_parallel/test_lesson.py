@@ -9,7 +9,6 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from demos.tensor_parallel.own_tensor_parallel import train_split
 from parallel_by_hand.tensor_parallel import dropout_streams, pair_costs
 from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
 from parallel_by_hand.tensor_parallel.mlp import (
@@ -193,21 +192,3 @@ def train_library_beside_ours() -> tuple[float, list]:
 def test_dtensor_trains_the_same_with_as_many_collectives():
     for gap, counts in run_ranks(train_library_beside_ours):
         assert gap < 1e-12 and counts == [2] * 5, "one forward, one backward"
-
-
-# A script of your own -----------------------------------------------------------------
-
-
-def matrices_of_own_script() -> tuple[dict, float]:
-    """Runs in each rank: what the script trains, and its loss."""
-    from torch.distributed.device_mesh import init_device_mesh
-
-    return train_split(init_device_mesh("cpu", (dist.get_world_size(),)), "cpu")
-
-
-def test_the_script_of_your_own_trains_the_same_with_two_ranks():
-    ((one, loss),) = run_ranks(matrices_of_own_script, world_size=1)
-    for two, of_two in run_ranks(matrices_of_own_script):
-        assert of_two == pytest.approx(loss, abs=1e-5)
-        for name in one:
-            torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)

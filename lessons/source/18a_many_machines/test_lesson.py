@@ -8,7 +8,6 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from demos.machines.own_compressed_ddp import train_compressed
 from parallel_by_hand.machines.compressed_gradients import WAYS_TO_SEND, train_over_link
 from parallel_by_hand.machines.hosts import FORBIDDEN
 from sidebyside import run_ranks
@@ -67,12 +66,3 @@ def test_the_demo_goes_on_with_a_simulated_link():
     said = said_by(demo, "--megabytes", "0.1", **{FORBIDDEN: "1"})
     assert said.startswith("simulated inside one machine: ")
     assert "150,000" in said and "100,000" in said
-
-
-def loss_of_own_script() -> float:
-    return train_compressed("fp16", "cpu")[1]
-
-
-def test_the_script_of_your_own_learns_the_same_alone_and_in_ranks():
-    [alone] = run_ranks(loss_of_own_script, world_size=1)
-    assert abs(alone - run_ranks(loss_of_own_script)[0]) < 0.01

@@ -116,5 +116,5 @@ def _link_megabytes() -> float:
 
 
 def bytes_across(found: list[HierarchicalCrossing], per_machine: int) -> int:
-    """Bytes that leave the first machine; the others' are the same."""
+    """Bytes of an all-reduce that leave the first machine, or any other."""
     return sum(one.crossed for one in found[:per_machine])

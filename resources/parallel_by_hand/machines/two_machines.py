@@ -30,7 +30,7 @@ SERVE = "from parallel_by_hand.machines.rank_server import serve_ranks; serve_ra
 
 
 class RankOnHostFailed(RuntimeError):
-    """A rank on one of the machines raised, or did not come back in time."""
+    """A rank on one of `TwoMachines` raised, or did not come back in time."""
 
 
 class PretendedHost:

@@ -20,7 +20,7 @@ def settle_environment() -> None:
     bound = [os.environ.pop(name, "") for name in ("OMP_PROC_BIND", "OMP_PLACES")]
     if any(bound) and "torch" in sys.modules and sys.platform == "linux":
         parent = os.getppid()  # 0: this is the first process of a container
-        every = range(os.cpu_count())
+        every = range(os.cpu_count() or 1)
         os.sched_setaffinity(0, os.sched_getaffinity(parent) if parent else every)
 
 

@@ -1,15 +1,14 @@
 """All eight leave what the library leaves, and send what their docstrings say."""
 
 import pytest
-import torch
 import torch.distributed as dist
 
 from parallel_by_hand.collectives import eight_collectives
 from parallel_by_hand.collectives.who_holds_what import EIGHT, run_collectives
-from sidebyside import consecutive_steps, run_ranks
+from sidebyside import consecutive_steps
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("world_size", [1, 2, 5])
 def test_ours_leaves_what_torchs_leaves_in_all_eight(world_size):
     ours = run_collectives(EIGHT, eight_collectives, world_size, size=3)
     torchs = run_collectives(EIGHT, dist, world_size, size=3)
@@ -20,7 +19,7 @@ def test_ours_leaves_what_torchs_leaves_in_all_eight(world_size):
         assert all(meter.not_awaited == 0 for meter in ours[name].meters), name
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", [2, 3])
 def test_each_sends_what_its_docstring_says(world_size):
     runs = run_collectives(EIGHT, eight_collectives, world_size, size=5)
     piece, n = 5 * 8, world_size
@@ -38,16 +37,3 @@ def test_each_sends_what_its_docstring_says(world_size):
         else:
             assert sent == [(n - 1) * piece] * n
             assert consecutive_steps(runs[name].meters) == n - 1
-
-
-def other_types_and_shapes() -> None:
-    for dtype in torch.float64, torch.int16:
-        tensor = torch.full((2, 3), dist.get_rank() + 1, dtype=dtype)
-        eight_collectives.all_reduce(tensor)
-        assert (tensor == 6).all() and tensor.dtype == dtype
-    nothing = torch.empty(0)
-    eight_collectives.reduce_scatter(nothing, [torch.empty(0) for _ in range(3)])
-
-
-def test_ours_take_any_type_and_shape_and_nothing():
-    run_ranks(other_types_and_shapes, world_size=3)

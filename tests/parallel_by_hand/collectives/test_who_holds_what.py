@@ -1,6 +1,5 @@
 """What each rank holds before and after, in numbers and in letters."""
 
-import pytest
 import torch.distributed as dist
 
 from parallel_by_hand.collectives.who_holds_what import EIGHT, run_collectives
@@ -30,8 +29,3 @@ def test_the_drawing_is_described_in_letters():
     assert text.splitlines()[2] == "rank 0 |  1  . | 11  ."
     assert text.splitlines()[3].endswith("|  ?  .")
     assert text in draw_collectives(runs).alt
-
-
-def test_a_name_that_is_none_of_the_eight_is_refused():
-    with pytest.raises(ValueError, match="broadcast, scatter"):
-        run_collectives(["allreduce"])

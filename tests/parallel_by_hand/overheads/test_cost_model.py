@@ -26,13 +26,6 @@ def test_with_one_core_a_and_c_are_found_if_b_is_known():
     assert fit_costs(times, 1) != pytest.approx(costs, abs=1e-2), "b goes into a"
 
 
-def test_no_fitted_cost_is_below_zero():
-    dice = random.Random(2)
-    for _ in range(50):
-        times = {k: [dice.uniform(0.5, 1)] for k in (1, 2, 4, 8)}
-        assert min(fit_costs(times)) >= 0
-
-
 def test_more_workers_than_can_work_at_once_only_cost():
     costs = Costs(0.0, 1.0, 0.01)
     times = [costs.seconds(k, at_once=2) for k in range(2, 9)]

@@ -57,13 +57,6 @@ def test_at_once_equals_one_process_that_takes_the_gradients_in_the_same_order(w
         assert not any(update.staleness for update in diary)
 
 
-def test_several_servers_at_once_end_and_each_makes_its_updates_or_fewer():
-    ranks = run_ranks(train, "at once", [0.001] * 3, 0.1, 25, 2, world_size=5)
-    assert max(len(diary) for diary in ranks[:2]) == 25
-    assert all(0 < len(diary) <= 25 for diary in ranks[:2])
-    assert ranks[2:] == [[], [], []]
-
-
 @pytest.mark.parametrize("bound", [0, 1, 3])
 def test_no_gradient_is_older_than_the_bound_allows(bound):
     goes = partial(within_bound, bound=bound)

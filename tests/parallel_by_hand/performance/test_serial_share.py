@@ -7,7 +7,6 @@ import pytest
 from parallel_by_hand.performance.serial_share import (
     fit_serial_share,
     time_serial_and_parallel,
-    worker_counts_for_share,
 )
 from parallel_by_hand.performance.speedup_laws import amdahl
 from sidebyside import Timeline, span
@@ -59,9 +58,3 @@ def test_the_serial_part_comes_first_and_then_the_shares(grow, shares):
     names = [s.name for s in sorted(work, key=lambda s: s.start)]
     assert names == 2 * ["3", shares[0], "3", *shares[1:]]
     assert {s.lane for s in work if s.name == "3"} == {"rank 0"}
-
-
-def test_worker_counts_end_with_the_most():
-    assert worker_counts_for_share(1) == [1]
-    assert worker_counts_for_share(3) == [1, 2, 3]
-    assert worker_counts_for_share(12) == [1, 2, 3, 4, 8, 12]

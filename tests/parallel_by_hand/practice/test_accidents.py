@@ -35,19 +35,3 @@ def test_after_a_killed_program_its_worker_ends_first_and_its_semaphores_are_rem
     assert semaphore.name.startswith("sem.mp-")
     accidents.end_accident(program)
     assert not semaphore.exists()
-
-
-@pytest.mark.everything
-def test_the_tracker_of_semaphores_runs_before_the_first_one_is_made():
-    code = """
-from multiprocessing import resource_tracker
-from parallel_by_hand.practice import accidents
-
-def experiment(*arguments):
-    return resource_tracker._resource_tracker._fd is not None
-
-accidents.experiment_with_accident = experiment
-accidents.report_accident("Pool", "kill", "1", "log")
-"""
-    said = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert said == "true\n"

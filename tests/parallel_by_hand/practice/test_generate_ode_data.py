@@ -40,21 +40,6 @@ def test_an_interrupted_run_says_what_is_saved_and_goes_on(tmp_path):
     assert all(rows.shape == (SAMPLES, len(COLUMNS)) for rows in saved.values())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--out", "data.txt"], "must end in .npz"),
-        (["--out", "nowhere/data.npz"], "a file that can be written"),
-        (["--tasks", "1.5"], "a whole number"),
-    ],
-)
-def test_bad_input_is_answered_by_one_line(arguments, complaint, tmp_path):
-    command = [sys.executable, DEMO, *arguments]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert ended.returncode == 2 and not ended.stdout
-    assert complaint in ended.stderr and "Traceback" not in ended.stderr
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(b"old")

@@ -34,8 +34,3 @@ def test_a_thread_that_cannot_move_is_refused():
         play("AAAA", UPDATE, UPDATE)
     with pytest.raises(ValueError, match=r"B cannot move at place 1 .* to take lock"):
         play("AB", LOCKED, LOCKED)
-
-
-def test_an_order_that_ends_too_soon_is_refused():
-    with pytest.raises(ValueError, match="ends too soon: A has yet to store"):
-        play("ABAB", UPDATE, UPDATE)
