@@ -39,13 +39,14 @@ def split_of(strategy: Strategy) -> Split:
 def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
     """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
 
-    No rank runs ahead by more than two micro-batches for each rank, so a short
-    schedule keeps as much as a long one.
+    No rank but GPipe's runs ahead by more than two micro-batches for each rank, so a
+    short schedule of equal groups keeps as much as a long one.
     """
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)
+    kept = [count] * ranks
     if strategy.schedule != "gpipe":
-        count = min(count, 2 * ranks)
-    kept = _most_kept_by_plan(strategy.schedule, ranks, count, strategy.chunks)
+        short = count if count % ranks else min(count, 2 * ranks)
+        kept = _most_kept_by_plan(strategy.schedule, ranks, short, strategy.chunks)
     return max(sum(ledger) for ledger in ledgers_of_ranks(model, strategy, kept))
 
 

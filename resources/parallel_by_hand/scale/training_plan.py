@@ -7,7 +7,7 @@ simulator reads them; so does whoever searches for the best strategy.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, interleaved
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, group_size
 from parallel_by_hand.sharding.ledger import MIXED, STRATEGIES, StateBytes
 from parallel_by_hand.sharding.memory_ledger import Transformer
 
@@ -228,9 +228,9 @@ def _why_not_cut(s: Strategy, batch: int) -> str:
             f"a batch of {batch} cannot be cut into micro-batches of {s.micro_batch} "
             f"on {s.data} replicas"
         )
-    if s.schedule == "interleaved" and s.micro_batches(batch) % s.pipeline:
+    if s.schedule == "interleaved":
         try:
-            interleaved(s.pipeline, s.micro_batches(batch))
+            group_size(s.pipeline, s.micro_batches(batch))
         except ValueError as problem:
             return str(problem)
     return ""
