@@ -15,7 +15,7 @@ from parallel_by_hand.scale.legal_strategies import OF_LESSONS, Ways, legal_stra
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
-from parallel_by_hand.scale.step_messages import tensor_messages
+from parallel_by_hand.scale.step_messages import expert_messages, tensor_messages
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 Tell = Callable[[str], None]
@@ -66,6 +66,7 @@ def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> 
     """
     layers = layers_of_stages(model, strategy)
     around = tensor_messages(model, cluster, strategy)
+    around += expert_messages(model, cluster, strategy)
     layer = sum(layer_seconds(model, cluster, strategy))
     layer += sum(message.seconds for message in around)
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)

@@ -54,7 +54,8 @@ class SimulatedStep:
 
     `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
     (a stage that hands on a tensor goes on while the message travels), `sent` the
-    bytes that a GPU sends to its group "tensor", "pipeline" and "data".
+    bytes that a GPU sends to its group "tensor", "pipeline" and "data", and "expert"
+    where there is one.
     """
 
     model: Model
@@ -91,6 +92,10 @@ class SimulatedStep:
             over[messages.link_of(group, self.cluster, self.strategy)] += size
         return over
 
+    @property
+    def _experts(self) -> tuple[str, ...]:
+        return ("expert",) if self.strategy.expert > 1 else ()
+
     @cached_property
     def spent(self) -> dict[str, float]:
         """The seconds of the average GPU: computing, messages by group, and waiting.
@@ -102,7 +107,7 @@ class SimulatedStep:
         passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
         spent = {
             part: count * sum(getattr(p, part) for p in passages) / ranks
-            for part in ("computing", "tensor", "data")
+            for part in ("computing", "tensor", "data", *self._experts)
         }
         passages = [(s.forward, s.backward) for s in self.stages]
         forward, backward = (
@@ -206,7 +211,7 @@ def _end_of_rank(
     if strategy.overlap:
         mine = stages[rank :: strategy.pipeline]
         layers = sum(stage.layers for stage in mine)
-        last = sum(s.backward.computing + s.backward.tensor for s in mine)
+        last = sum(stage.backward.busy for stage in mine)
         waiting = seconds_added(last, waiting, layers, cluster.contention)
     waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
     if rank in (0, strategy.pipeline - 1):
@@ -226,10 +231,12 @@ def _bytes_of_ranks(
     around = messages.tensor_messages(model, cluster, strategy)
     handed_on = messages.stage_message(model, cluster, strategy).size
     tied = messages.tied_messages(model, cluster, strategy).size
+    routed = sum(m.size for m in messages.expert_messages(model, cluster, strategy))
     ranks, last, sent = strategy.pipeline, len(layers) - 1, []
     for rank in range(ranks):
         data = messages.data_messages(model, cluster, strategy, rank)
-        tensor = sum(layers[rank::ranks]) * sum(message.size for message in around)
+        own = sum(layers[rank::ranks])
+        tensor = own * sum(message.size for message in around)
         if rank == 0:
             tensor += messages.embedding_messages(model, cluster, strategy).size
         if rank == ranks - 1:
@@ -247,5 +254,6 @@ def _bytes_of_ranks(
                 "pipeline": pipeline,
                 "data": each + data.once.size + data.after.size,
             }
+            | ({"expert": count * own * routed} if routed else {})
         )
     return sent

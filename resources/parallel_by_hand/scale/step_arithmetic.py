@@ -5,7 +5,7 @@ appendix: a product of matrices has 2 for each pair of numbers, and only product
 """
 
 from parallel_by_hand.devices.roofline import RooflineOperation, seconds_under_roof
-from parallel_by_hand.scale.step_memory import layer_activations
+from parallel_by_hand.scale.step_memory import layer_activations, matrices_of_group
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 BACKWARD = 2  # forwards: a product has two factors, and each has a gradient
@@ -52,7 +52,8 @@ def layer_seconds(
     if cluster.attention:
         scores *= cluster.efficiency / cluster.attention
     flops = tokens * (2 * model.active_matrices + scores) / strategy.tensor
-    weights = strategy.state.parameters * model.layer_matrices / strategy.tensor
+    weights = strategy.state.parameters * matrices_of_group(model, strategy)
+    weights /= strategy.tensor
     kept = layer_activations(model, strategy, scores=False)
     scores = layer_activations(model, strategy) - kept
     moved = cluster.passes * kept + 2 * scores

@@ -56,9 +56,19 @@ class Model:
         """Those that a token meets."""
         return self._matrices(self.experts_per_token)
 
+    @property
+    def mlp_matrices(self) -> int:
+        """Those of one MLP, which is an expert if there are several."""
+        return (2 + self.gated) * self.hidden * self.mlp_hidden
+
     def _matrices(self, experts: int) -> int:
         attention = 2 * self.hidden * (self.hidden + self.kv_hidden)
-        return attention + experts * (2 + self.gated) * self.hidden * self.mlp_hidden
+        return attention + experts * self.mlp_matrices
+
+    @property
+    def active_numbers(self) -> int:
+        """Parameters that a token meets."""
+        return self.numbers - self.layers * (self.layer_matrices - self.active_matrices)
 
     @property
     def numbers(self) -> int:
@@ -127,7 +137,8 @@ class Strategy:
     numbers travel in the parameters' type. `fused_attention` keeps no scores, and goes
     without dropout. `context` ranks share a sequence
     and gather its keys and values. `hybrid` groups of data-parallel ranks hold all
-    shards each (FSDP's hybrid sharding).
+    shards each (FSDP's hybrid sharding). `expert` neighbouring data-parallel ranks
+    share out the experts, and send each token to those that it meets: to all alike.
     """
 
     data: int = 1
@@ -144,6 +155,7 @@ class Strategy:
     fused_attention: bool = False
     context: int = 1
     hybrid: int = 1
+    expert: int = 1
 
     @property
     def gpus(self) -> int:
@@ -200,6 +212,11 @@ def why_impossible(
     if model.experts_per_token > model.experts:
         return (
             f"a token cannot go to {model.experts_per_token} of {model.experts} experts"
+        )
+    if model.experts % s.expert or s.shard_ranks % s.expert:
+        return (
+            f"{model.experts} experts and {s.shard_ranks} data-parallel ranks cannot "
+            f"be shared out over {s.expert}"
         )
     if model.hidden % model.heads:
         return f"{model.hidden} hidden numbers cannot be shared by {model.heads} heads"
