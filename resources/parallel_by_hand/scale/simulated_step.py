@@ -20,7 +20,12 @@ from parallel_by_hand.scale.stage_times import (
     seconds_added,
     times_of_stages,
 )
-from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
+from parallel_by_hand.scale.step_arithmetic import (
+    off_loaded_seconds,
+    step_flops,
+    unneeded_flops,
+    update_seconds,
+)
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
 from parallel_by_hand.scale.training_plan import (
     Cluster,
@@ -140,6 +145,8 @@ class SimulatedStep:
 
     def _share_of_peak(self, recomputation: str) -> float:
         flops = step_flops(self.model, self.batch, recomputation)
+        if self.strategy.frozen:
+            flops -= unneeded_flops(self.model, self.batch)
         return flops / (self.seconds * self.cluster.gpus * self.cluster.peak_flops)
 
     @property
@@ -217,9 +224,13 @@ def _end_of_rank(
     if rank in (0, strategy.pipeline - 1):
         waiting += messages.tied_messages(model, cluster, strategy).seconds
     shards = strategy.shard_ranks if strategy.shard_stage else 1
-    state = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    kept = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    state = strategy.trained * kept
     state += ledger.gradients // (1 if strategy.shard_stage >= 2 else shards)
     update = update_seconds(state + ledger.optimiser, cluster)
+    if not (strategy.frozen or strategy.state.optimiser):
+        numbers = kept / strategy.state.parameters
+        update = off_loaded_seconds(numbers, state, cluster)
     return RankEnd(waiting, update, data.after.seconds)
 
 

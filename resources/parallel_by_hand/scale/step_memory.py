@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.scale.training_plan import ADAPTERS, Model, Strategy
 from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
 
@@ -155,6 +155,9 @@ def ledgers_of_ranks(
     ):
         everywhere = state_bytes(numbers - experts, ranks, *how)
         shared_out = state_bytes(experts, ranks // strategy.expert, *how)
-        state = (a + b for a, b in zip(everywhere, shared_out, strict=True))
+        state = [a + b for a, b in zip(everywhere, shared_out, strict=True)]
+        if strategy.frozen:
+            adapters = state_bytes(round(numbers * ADAPTERS), ranks, strategy.shards)
+            state = [a + b for a, b in zip(state, adapters, strict=True)]
         ledgers.append(Ledger(*state, buffers if ranks > 1 else 0, round(activations)))
     return ledgers

@@ -222,20 +222,21 @@ def _data_messages(
 
     apart = units if strategy.overlap else 1
     stage, state = strategy.shard_stage, strategy.state
+    trained = padded * strategy.trained
+    gradients = trained * (state.gradients or state.parameters)
     if stage <= 1:
-        scatter = half(padded * state.gradients, apart)
-        gather = half(padded * state.parameters, 1)
+        scatter = half(gradients, apart)
         if stage == 0:  # gradients travel both ways
-            gather = half(padded * state.gradients, apart)
-            return DataMessages(once=scatter.plus(gather))
-        return DataMessages(once=scatter, after=gather)
-    scatter = half(padded * state.gradients, units)
+            return DataMessages(once=scatter.times(2))
+        return DataMessages(once=scatter, after=half(trained * state.parameters, 1))
+    scatter = half(gradients, units)
     gather = half(padded * state.parameters, units)
-    shard = padded * state.gradients / ranks
+    shard = gradients / ranks
     among = link_cost_of("hybrid", cluster, strategy)
     once = _ring_seconds(strategy.hybrid, shard, among)
     if stage == 2:
-        return DataMessages(backward=scatter, once=once, after=gather)
+        after = half(trained * state.parameters, units)
+        return DataMessages(backward=scatter, once=once, after=after)
     return DataMessages(forward=gather, backward=scatter.plus(gather), once=once)
 
 

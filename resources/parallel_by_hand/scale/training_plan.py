@@ -11,6 +11,7 @@ from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, group_size
 from parallel_by_hand.sharding.ledger import MIXED, STRATEGIES, StateBytes
 from parallel_by_hand.sharding.memory_ledger import Transformer
 
+ADAPTERS = 0.01  # of the parameters: assumed, of the order of rank 16 in all matrices
 RECOMPUTATIONS = "none", "selective", "full"
 
 
@@ -134,9 +135,11 @@ class Strategy:
     sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
     in the interleaved one. With `overlap`, messages of data parallel travel while
     backward computes. `state` is the bytes of each parameter, gradient and optimiser;
-    numbers travel in the parameters' type. `fused_attention` keeps no scores, and goes
-    without dropout. `context` ranks share a sequence
-    and gather its keys and values. `hybrid` groups of data-parallel ranks hold all
+    numbers travel in the parameters' type. No bytes of gradients mean that the weights
+    are frozen and adapters are trained (LoRA); gradients without an optimiser, that it
+    is off-loaded: the host keeps its state, and updates. `fused_attention` keeps no
+    scores, and goes without dropout. `context` ranks share a sequence and gather its
+    keys and values. `hybrid` groups of data-parallel ranks hold all
     shards each (FSDP's hybrid sharding). `expert` neighbouring data-parallel ranks
     share out the experts, and send each token to those that it meets: to all alike.
     """
@@ -176,6 +179,15 @@ class Strategy:
         """Stages of the model: a rank of the pipeline has one, or `chunks`."""
         thin = self.schedule == "interleaved" and self.pipeline > 1
         return self.pipeline * (self.chunks if thin else 1)
+
+    @property
+    def frozen(self) -> bool:
+        return not self.state.gradients
+
+    @property
+    def trained(self) -> float:
+        """The share of all parameters that is."""
+        return ADAPTERS if self.frozen else 1
 
     @property
     def shards(self) -> str:
