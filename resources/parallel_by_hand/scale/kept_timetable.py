@@ -11,6 +11,7 @@ carries one message at a time.
 from functools import lru_cache
 from typing import NamedTuple
 
+from parallel_by_hand.pipeline.schedule_rules import peak_activations
 from parallel_by_hand.pipeline.schedules import (
     SCHEDULES_BY_NAME,
     Schedule,
@@ -96,9 +97,7 @@ def kept_timetable(
                 moving = True
     assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
     lists = [list(column) for column in zip(*columns, strict=True)]
-    return KeptTimetable(
-        *lists, kept=tuple(_most_kept(order, stages) for order in orders)
-    )
+    return KeptTimetable(*lists, kept=tuple(peak_activations(schedule)))
 
 
 def _read_order(order: list[str], rank: int, stages: int) -> list[tuple[int, int]]:
@@ -119,13 +118,3 @@ def _link(work: int, rank: int, ranks: int, stages: int) -> int:
     kind, stage = divmod(work, stages)
     sent = (kind == 0 and stage < stages - 1) or (kind == 1 and stage > 0)
     return 2 * rank + kind if sent else 2 * ranks
-
-
-def _most_kept(order: list[tuple[int, int]], stages: int) -> int:
-    """Lesson 15's `peak_activations` of one rank."""
-    last = max(work // stages for work, _ in order)  # B, or W where there are any
-    kept = most = 0
-    for work, _ in order:
-        kept += {0: 1, last: -1}.get(work // stages, 0)
-        most = max(most, kept)
-    return most

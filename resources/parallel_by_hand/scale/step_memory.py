@@ -16,6 +16,12 @@ def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
     return _cut(model.layers, strategy.stages)
 
 
+def layers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Those of each rank of the pipeline, which may have several stages."""
+    layers, ranks = layers_of_stages(model, strategy), strategy.pipeline
+    return [sum(layers[rank::ranks]) for rank in range(ranks)]
+
+
 @lru_cache(maxsize=1024)
 def _cut(layers: int, stages: int) -> list[int]:
     edges = [layers * stage // stages for stage in range(stages + 1)]
@@ -46,9 +52,7 @@ def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     if strategy.expert == 1:
         return [0] * strategy.pipeline
     experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
-    layers = layers_of_stages(model, strategy)
-    ranks = strategy.pipeline
-    return [experts * sum(layers[rank::ranks]) for rank in range(ranks)]
+    return [experts * layers for layers in layers_of_ranks(model, strategy)]
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -58,8 +62,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     another rank, a copy of the tied table.
     """
     ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
-    layers = layers_of_stages(model, strategy)
-    numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
+    numbers = [layer * layers for layers in layers_of_ranks(model, strategy)]
     if model.vocabulary:
         table = -(-model.vocabulary // strategy.tensor) * model.hidden
         numbers[0] += table + (model.sequence * model.hidden if model.tied else 0)

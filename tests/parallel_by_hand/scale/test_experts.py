@@ -41,8 +41,6 @@ def test_ranks_that_share_out_experts_keep_fewer_and_send_tokens(expert):
     one_way = TOKENS * 2 * 2 * MIXTRAL.hidden * (1 - 1 / expert)
     assert shared.sent["expert"] == 32 * 4 * one_way, "there and home, forward and back"
     assert sum(shared.spent.values()) == pytest.approx(shared.seconds)
-    again = simulate(data=8, shard_stage=1, expert=expert, recomputation="full")
-    assert again.sent["expert"] == 32 * 6 * one_way
 
 
 def test_gradients_of_experts_are_summed_by_those_that_have_the_same():
