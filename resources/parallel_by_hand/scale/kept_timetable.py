@@ -3,14 +3,24 @@
 What must happen before what depends on the schedule alone. So the order in which its
 pieces can be worked out is found once; with other times of the stages only the sums
 are made again. A search tries thousands of times on a few dozen schedules.
+
+A message to a neighbour travels while its sender goes on. A rank's link to each side
+carries one message at a time.
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
+from parallel_by_hand.pipeline.schedule_rules import (
+    needs,
+    peak_activations,
+    schedule_size,
+    timetable,
+)
 from parallel_by_hand.pipeline.schedules import (
     SCHEDULES_BY_NAME,
     Schedule,
+    ScheduledWork,
     read_instruction,
 )
 
@@ -21,24 +31,40 @@ class KeptTimetable(NamedTuple):
     """Each piece of work in an order that is possible: its rank, what, what it needs.
 
     `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
-    place of the piece on a neighbouring stage that must be done before. `kept` are the
-    forwards that each rank keeps at most.
+    place of the piece on a neighbouring stage that must be done before. `links` is the
+    number of the link that carries the result (two for each rank, and one for results
+    that go nowhere), `instructions` are lesson 15's. `kept` are the forwards that each
+    rank keeps at most.
     """
 
     ranks: list[int]
     work: list[int]
     needed: list[int]
+    links: list[int]
+    instructions: list[str]
     kept: tuple[int, ...]
 
-    def ends(self, seconds: list[float]) -> tuple[float, ...]:
-        """When each rank is done, if each kind and stage takes `seconds[work]`."""
+    def run(
+        self, seconds: list[float], travel: float, sending: float
+    ) -> tuple[list[float], tuple[float, ...]]:
+        """When each piece starts, and when each rank is done.
+
+        Each kind and stage takes `seconds[work]`, a message `travel`, of which it
+        keeps its link busy for `sending`.
+        """
         free = [0.0] * len(self.kept)
-        done = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
-        pieces = zip(self.ranks, self.work, self.needed, strict=True)
-        for place, (rank, work, needed) in enumerate(pieces):
-            start = free[rank] if free[rank] > done[needed] else done[needed]
-            free[rank] = done[place] = start + seconds[work]
-        return tuple(free)
+        link_free = [0.0] * (1 + max(self.links))
+        arrived = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
+        starts = []
+        pieces = zip(self.ranks, self.work, self.needed, self.links, strict=True)
+        for place, (rank, work, needed, link) in enumerate(pieces):
+            start = free[rank] if free[rank] > arrived[needed] else arrived[needed]
+            starts.append(start)
+            free[rank] = end = start + seconds[work]
+            left = end if end > link_free[link] else link_free[link]
+            arrived[place] = left + travel
+            link_free[link] = left + sending
+        return starts, tuple(free)
 
 
 def scheduled(name: str, ranks: int, microbatches: int, chunks: int) -> Schedule:
@@ -55,50 +81,17 @@ def kept_timetable(
 ) -> KeptTimetable:
     """The timetable of one of lesson 15's schedules, without times."""
     schedule = scheduled(name, ranks, microbatches, chunks)
-    stages = ranks * (chunks if name == "interleaved" and ranks > 1 else 1)
-    orders = [_read_order(order, rank, stages) for rank, order in enumerate(schedule)]
-    places: dict[tuple[int, int], int] = {}
-    columns: list[tuple[int, int, int]] = []
-    position, moving = [0] * ranks, True
-    while moving:
-        moving = False
-        for rank, order in enumerate(orders):
-            while position[rank] < len(order):
-                work, microbatch = order[position[rank]]
-                needed = NOTHING
-                if (before := _neighbour(work, stages)) is not None:
-                    needed = places.get((before, microbatch))
-                    if needed is None:
-                        break
-                places[work, microbatch] = len(columns)
-                columns.append((rank, work, needed))
-                position[rank] += 1
-                moving = True
-    assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
+    stages, _ = schedule_size(schedule)
+    places: dict[ScheduledWork, int] = {}
+    columns: list[tuple[int, int, int, int, str]] = []
+    for _, _, rank, instruction in timetable(schedule):
+        work = read_instruction(instruction, rank)
+        kind = "FBW".index(work.kind)
+        before = [s for s in needs(work, stages) if s.stage != work.stage]
+        needed = places[before[0]] if before else NOTHING
+        after = work.stage + (1, -1, stages)[kind]
+        link = 2 * rank + kind if 0 <= after < stages else 2 * ranks
+        places[work] = len(columns)
+        columns.append((rank, kind * stages + work.stage, needed, link, instruction))
     lists = [list(column) for column in zip(*columns, strict=True)]
-    return KeptTimetable(
-        *lists, kept=tuple(_most_kept(order, stages) for order in orders)
-    )
-
-
-def _read_order(order: list[str], rank: int, stages: int) -> list[tuple[int, int]]:
-    works = (read_instruction(instruction, rank) for instruction in order)
-    return [("FBW".index(w.kind) * stages + w.stage, w.microbatch) for w in works]
-
-
-def _neighbour(work: int, stages: int) -> int | None:
-    """The same micro-batch's work on the stage before, or behind on the way back."""
-    kind, stage = divmod(work, stages)
-    if kind == 0:
-        return work - 1 if stage > 0 else None
-    return work + 1 if kind == 1 and stage < stages - 1 else None
-
-
-def _most_kept(order: list[tuple[int, int]], stages: int) -> int:
-    """Lesson 15's `peak_activations` of one rank."""
-    last = max(work // stages for work, _ in order)  # B, or W where there are any
-    kept = most = 0
-    for work, _ in order:
-        kept += {0: 1, last: -1}.get(work // stages, 0)
-        most = max(most, kept)
-    return most
+    return KeptTimetable(*lists, kept=tuple(peak_activations(schedule)))

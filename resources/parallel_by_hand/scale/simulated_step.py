@@ -10,13 +10,22 @@ from functools import cached_property
 
 from parallel_by_hand.pipeline.schedule_rules import Slot
 from parallel_by_hand.scale import step_messages as messages
-from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_pipeline_on_paper
+from parallel_by_hand.scale.pipeline_times import (
+    PlannedPipeline,
+    PlanOfPipeline,
+    run_pipeline_on_paper,
+)
 from parallel_by_hand.scale.stage_times import (
     StageTimes,
     seconds_added,
     times_of_stages,
 )
-from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
+from parallel_by_hand.scale.step_arithmetic import (
+    off_loaded_seconds,
+    step_flops,
+    unneeded_flops,
+    update_seconds,
+)
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
 from parallel_by_hand.scale.training_plan import (
     Cluster,
@@ -25,8 +34,6 @@ from parallel_by_hand.scale.training_plan import (
     why_impossible,
 )
 from parallel_by_hand.sharding.ledger import Ledger
-
-GROUPS = "tensor", "pipeline", "data"
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,9 @@ class SimulatedStep:
     """What `simulate_step` says of one step. Lists are by rank of the pipeline.
 
     `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
-    (a stage that hands on a tensor is busy until the message has arrived), `sent` the
-    bytes that a GPU sends to its group "tensor", "pipeline" and "data".
+    (a stage that hands on a tensor goes on while the message travels), `sent` the
+    bytes that a GPU sends to its group "tensor", "pipeline" and "data", and "expert"
+    where there is one.
     """
 
     model: Model
@@ -65,6 +73,7 @@ class SimulatedStep:
     sent_by_ranks: list[dict[str, float]]
     stages: list[StageTimes]
     ends: list[RankEnd]
+    planned: PlanOfPipeline
 
     @property
     def memory(self) -> Ledger:
@@ -88,18 +97,26 @@ class SimulatedStep:
             over[messages.link_of(group, self.cluster, self.strategy)] += size
         return over
 
+    @property
+    def _groups(self) -> list[str]:
+        more = ["expert"] if self.strategy.expert > 1 else []
+        return ["tensor", "pipeline", "data", *more]
+
     @cached_property
     def spent(self) -> dict[str, float]:
         """The seconds of the average GPU: computing, messages by group, and waiting.
 
-        Messages that are hidden behind computing take no time. The sum is `seconds`.
+        Messages that are hidden behind computing take no time; those of the pipeline
+        take what the step would be shorter by without them. The sum is `seconds`.
         """
         ranks, count = self.strategy.pipeline, self.strategy.micro_batches(self.batch)
         passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
         spent = {
             part: count * sum(getattr(p, part) for p in passages) / ranks
-            for part in ("computing", *GROUPS)
+            for part in ("computing", *self._groups)
         }
+        at_once = run_pipeline_on_paper(self.planned._replace(travel=0.0, sending=0.0))
+        spent["pipeline"] += self.seconds - _last_end(at_once, self.ends)
         spent["computing"] += sum(end.update for end in self.ends) / ranks
         spent["data"] += sum(end.messages + end.after for end in self.ends) / ranks
         return spent | {"waiting": max(0.0, self.seconds - sum(spent.values()))}
@@ -121,6 +138,8 @@ class SimulatedStep:
 
     def _share_of_peak(self, recomputation: str) -> float:
         flops = step_flops(self.model, self.batch, recomputation)
+        if self.strategy.frozen:
+            flops -= unneeded_flops(self.model, self.batch)
         return flops / (self.seconds * self.cluster.gpus * self.cluster.peak_flops)
 
     @property
@@ -136,7 +155,7 @@ class SimulatedStep:
     @property
     def slots(self) -> list[Slot]:
         """Lesson 15's timetable of one replica, in seconds."""
-        return _plan_step(self.strategy, self.batch, self.stages).slots()
+        return self.planned.slots()
 
 
 def simulate_step(
@@ -150,33 +169,33 @@ def simulate_step(
     if problem := why_impossible(model, cluster, strategy, batch):
         raise ValueError(problem)
     stages = times_of_stages(model, cluster, strategy)
-    plan = _plan_step(strategy, batch, stages)
-    planned = run_pipeline_on_paper(plan)
-    ledgers = ledgers_of_ranks(model, strategy, planned.kept)
-    ends = [
-        _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
-        for rank in range(strategy.pipeline)
-    ]
-    seconds = max(
-        done + end.total for done, end in zip(planned.ends, ends, strict=True)
-    )
-    return SimulatedStep(
-        model, cluster, strategy, batch, seconds, planned.bubble(plan), ledgers,
-        _bytes_of_ranks(model, cluster, strategy, batch), stages, ends,
-    )  # fmt: skip
-
-
-def _plan_step(
-    strategy: Strategy, batch: int, stages: list[StageTimes]
-) -> PlanOfPipeline:
-    return PlanOfPipeline(
+    handed_on = messages.stage_message(model, cluster, strategy)
+    link = messages.link_cost_of("pipeline", cluster, strategy)
+    plan = PlanOfPipeline(
         strategy.schedule,
         strategy.pipeline,
         strategy.micro_batches(batch),
         strategy.chunks,
         tuple(stage.forward.total for stage in stages),
         tuple(stage.backward.total for stage in stages),
+        handed_on.seconds,
+        handed_on.size / link.bandwidth,
     )
+    planned = run_pipeline_on_paper(plan)
+    ledgers = ledgers_of_ranks(model, strategy, planned.kept)
+    ends = [
+        _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
+        for rank in range(strategy.pipeline)
+    ]
+    return SimulatedStep(
+        model, cluster, strategy, batch, _last_end(planned, ends), planned.bubble(plan),
+        ledgers, _bytes_of_ranks(model, cluster, strategy, batch), stages, ends, plan,
+    )  # fmt: skip
+
+
+def _last_end(planned: PlannedPipeline, ends: list[RankEnd]) -> float:
+    pairs = zip(planned.ends, ends, strict=True)
+    return max(done + end.total for done, end in pairs)
 
 
 def _end_of_rank(
@@ -192,15 +211,19 @@ def _end_of_rank(
     if strategy.overlap:
         mine = stages[rank :: strategy.pipeline]
         layers = sum(stage.layers for stage in mine)
-        last = sum(s.backward.computing + s.backward.tensor for s in mine)
+        last = sum(stage.backward.busy for stage in mine)
         waiting = seconds_added(last, waiting, layers, cluster.contention)
     waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
     if rank in (0, strategy.pipeline - 1):
         waiting += messages.tied_messages(model, cluster, strategy).seconds
     shards = strategy.shard_ranks if strategy.shard_stage else 1
-    state = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    kept = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    state = strategy.trained * kept
     state += ledger.gradients // (1 if strategy.shard_stage >= 2 else shards)
     update = update_seconds(state + ledger.optimiser, cluster)
+    if not (strategy.frozen or strategy.state.optimiser):
+        numbers = kept / strategy.state.parameters
+        update = off_loaded_seconds(numbers, state, cluster)
     return RankEnd(waiting, update, data.after.seconds)
 
 
@@ -212,10 +235,12 @@ def _bytes_of_ranks(
     around = messages.tensor_messages(model, cluster, strategy)
     handed_on = messages.stage_message(model, cluster, strategy).size
     tied = messages.tied_messages(model, cluster, strategy).size
+    routed = sum(m.size for m in messages.expert_messages(model, cluster, strategy))
     ranks, last, sent = strategy.pipeline, len(layers) - 1, []
     for rank in range(ranks):
         data = messages.data_messages(model, cluster, strategy, rank)
-        tensor = sum(layers[rank::ranks]) * sum(message.size for message in around)
+        own = sum(layers[rank::ranks])
+        tensor = own * sum(message.size for message in around)
         if rank == 0:
             tensor += messages.embedding_messages(model, cluster, strategy).size
         if rank == ranks - 1:
@@ -233,5 +258,6 @@ def _bytes_of_ranks(
                 "pipeline": pipeline,
                 "data": each + data.once.size + data.after.size,
             }
+            | ({"expert": count * own * routed} if routed else {})
         )
     return sent

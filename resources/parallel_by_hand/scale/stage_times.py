@@ -9,12 +9,22 @@ from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 
 class PassageThroughStage(NamedTuple):
-    """A micro-batch's way through a stage: seconds of computing, and of messages."""
+    """A micro-batch's way through a stage: seconds of computing, and of messages.
+
+    What is handed on travels while the stage goes on; `pipeline` is what it slows that
+    down by.
+    """
 
     computing: float
     tensor: float
     data: float
     pipeline: float
+    expert: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """Without data parallel's messages, which may overlap with it."""
+        return self.computing + self.tensor + self.expert
 
     @property
     def total(self) -> float:
@@ -60,7 +70,9 @@ def times_of_stages(
     layers = layers_of_stages(model, strategy)
     layer = layer_seconds(model, cluster, strategy)
     around = messages.tensor_messages(model, cluster, strategy)
-    handed_on = messages.stage_message(model, cluster, strategy).seconds
+    routed = messages.expert_messages(model, cluster, strategy)
+    handed_on = messages.stage_message(model, cluster, strategy)
+    slower = cluster.contention * handed_on.seconds
     last = len(layers) - 1
     stages = []
     for stage, count in enumerate(layers):
@@ -73,17 +85,19 @@ def times_of_stages(
             (0, ends[0], data.forward, stage < last),
             (1, ends[1], data.backward, stage > 0),
         ):
-            computing = count * layer[way] + extra[0]
-            tensor = count * around[way].seconds + extra[1]
-            waiting = thin * shards.seconds
-            if strategy.overlap:
-                busy = computing + tensor
-                waiting = seconds_added(busy, waiting, count, cluster.contention)
-            passages.append(
-                PassageThroughStage(
-                    computing, tensor, waiting, handed_on if goes_on else 0.0
-                )
+            passage = PassageThroughStage(
+                count * layer[way] + extra[0],
+                count * around[way].seconds + extra[1],
+                thin * shards.seconds,
+                slower if goes_on else 0.0,
+                count * routed[way].seconds,
             )
+            if strategy.overlap:
+                waiting = seconds_added(
+                    passage.busy, passage.data, count, cluster.contention
+                )
+                passage = passage._replace(data=waiting)
+            passages.append(passage)
         stages.append(StageTimes(count, *passages))
     return stages
 

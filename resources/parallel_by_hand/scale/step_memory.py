@@ -1,20 +1,30 @@
 """The memory of a step: 17's ledger of each stage, with Korthikanti's activations."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
-from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.scale.training_plan import ADAPTERS, Model, Strategy
 from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
 
-LOGIT = 4  # bytes: logits and loss in float32
 LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in DeepSpeed
 
 
 def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
     """Layers of each stage: as equal as can be, as lesson 15 cuts."""
-    stages = strategy.stages
-    edges = [model.layers * stage // stages for stage in range(stages + 1)]
+    return _cut(model.layers, strategy.stages)
+
+
+def layers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Those of each rank of the pipeline, which may have several stages."""
+    layers, ranks = layers_of_stages(model, strategy), strategy.pipeline
+    return [sum(layers[rank::ranks]) for rank in range(ranks)]
+
+
+@lru_cache(maxsize=1024)
+def _cut(layers: int, stages: int) -> list[int]:
+    edges = [layers * stage // stages for stage in range(stages + 1)]
     return [b - a for a, b in pairwise(edges)]
 
 
@@ -23,12 +33,26 @@ def unsplit_numbers_in_memory(model: Model) -> int:
     return 6 * model.hidden
 
 
-def _layer_numbers(model: Model, tensor: int) -> int:
-    """Parameters of a layer on one of `tensor` ranks, as 16b's split block has them:
-    the matrices and the biases of columns are split.
+def matrices_of_group(model: Model, strategy: Strategy) -> int:
+    """Numbers of a layer's matrices in a tensor group: some experts are elsewhere."""
+    elsewhere = model.experts - model.experts // strategy.expert
+    return model.layer_matrices - elsewhere * model.mlp_matrices
+
+
+def _layer_numbers(model: Model, strategy: Strategy) -> int:
+    """Parameters of a layer on one GPU, as 16b's split block has them: the matrices and
+    the biases of columns are split.
     """
-    h = model.hidden
-    return (model.layer_matrices + 7 * h) // tensor + unsplit_numbers_in_memory(model)
+    split = matrices_of_group(model, strategy) + 7 * model.hidden
+    return split // strategy.tensor + unsplit_numbers_in_memory(model)
+
+
+def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Those of the parameters of `numbers_of_ranks` that not all replicas have."""
+    if strategy.expert == 1:
+        return [0] * strategy.pipeline
+    experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
+    return [experts * layers for layers in layers_of_ranks(model, strategy)]
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -37,9 +61,8 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     The first also has the embeddings; the last has the norm at the end and, if it is
     another rank, a copy of the tied table.
     """
-    ranks, layer = strategy.pipeline, _layer_numbers(model, strategy.tensor)
-    layers = layers_of_stages(model, strategy)
-    numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
+    ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
+    numbers = [layer * layers for layers in layers_of_ranks(model, strategy)]
     if model.vocabulary:
         table = -(-model.vocabulary // strategy.tensor) * model.hidden
         numbers[0] += table + (model.sequence * model.hidden if model.tied else 0)
@@ -62,10 +85,15 @@ def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> 
 
 
 def _other_shape(model: Model, strategy: Strategy) -> float:
-    """What a layer keeps beyond Korthikanti's: fewer keys, another MLP, no masks."""
+    """What a layer keeps beyond Korthikanti's: fewer keys, another MLP, no masks.
+
+    Of several experts each has an input and an output of its own.
+    """
     h, tokens = model.hidden, model.sequence * strategy.micro_batch
     keys = 2 * (model.kv_hidden - h)
-    mlp = model.experts_per_token * (2 + model.gated) * model.mlp_hidden - 8 * h
+    copies = 2 * h if model.experts > 1 else 0
+    mlp = (2 + model.gated) * model.mlp_hidden + copies
+    mlp = model.experts_per_token * mlp - 8 * h
     masks = 2 * h if strategy.fused_attention else 0
     split = strategy.tensor if strategy.sequence_parallel else 1
     numbers = (keys + mlp) / strategy.tensor
@@ -104,7 +132,7 @@ def _activations(
     of_ranks = [times * layers * kept + again for times in forwards]
     if model.vocabulary:
         tokens = model.sequence // strategy.context * strategy.micro_batch
-        of_ranks[-1] += LOGIT * tokens * model.vocabulary / strategy.tensor
+        of_ranks[-1] += strategy.logit * tokens * model.vocabulary / strategy.tensor
     return of_ranks
 
 
@@ -117,22 +145,30 @@ def ledgers_of_ranks(
     besides them two layers' parameters, one in use and one on its way. A very large
     layer comes in parts.
     """
-    layer = min(_layer_numbers(model, strategy.tensor), LARGEST_UNIT)
+    layer = min(_layer_numbers(model, strategy), LARGEST_UNIT)
     buffers, sharded = 0, SHARDED[strategy.shards]
     if "gradients" in sharded:
         buffers += strategy.state.gradients * layer
     if "parameters" in sharded:
         buffers += 2 * strategy.state.parameters * layer
     kept = _activations(model, strategy, forwards)
+    if strategy.shard_ranks == 1:
+        buffers = 0
+    numbers = numbers_of_ranks(model, strategy)
+    of_ranks = list(zip(numbers, experts_of_ranks(model, strategy), strict=True))
+    states = {pair: _state_of_rank(strategy, *pair) for pair in set(of_ranks)}
     return [
-        Ledger(
-            *state_bytes(
-                numbers, strategy.shard_ranks, strategy.shards, strategy.state
-            ),
-            buffers=buffers if strategy.shard_ranks > 1 else 0,
-            activations=round(activations),
-        )
-        for numbers, activations in zip(
-            numbers_of_ranks(model, strategy), kept, strict=True
-        )
+        Ledger(*states[pair], buffers, round(activations))
+        for pair, activations in zip(of_ranks, kept, strict=True)
     ]
+
+
+def _state_of_rank(strategy: Strategy, numbers: int, experts: int) -> list[int]:
+    """Bytes of parameters, gradients and optimiser, with those of adapters."""
+    ranks, shards, state = strategy.shard_ranks, strategy.shards, strategy.state
+    parts = [state_bytes(numbers - experts, ranks, shards, state)]
+    if experts:
+        parts += [state_bytes(experts, ranks // strategy.expert, shards, state)]
+    if strategy.frozen:
+        parts += [state_bytes(round(numbers * ADAPTERS), ranks, shards)]
+    return [sum(sizes) for sizes in zip(*parts, strict=True)]

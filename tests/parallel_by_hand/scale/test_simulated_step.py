@@ -66,7 +66,8 @@ DEGREES = [
 def test_the_parts_of_a_step_are_the_step(degrees):
     step = simulate(**degrees)
     assert sum(step.spent.values()) == pytest.approx(step.seconds)
-    assert 0 <= step.bubble <= step.idle + 1e-9 <= 1
+    waiting = step.bubble * max(slot.end for slot in step.slots)
+    assert 0 <= waiting <= step.idle * step.seconds * (1 + 1e-9) <= step.seconds
     assert 0 < step.model_utilisation <= step.hardware_utilisation < 1
     assert sum(step.sent_over.values()) == pytest.approx(sum(step.sent.values()))
     if degrees["recomputation"] == "none":
@@ -110,9 +111,10 @@ IMPOSSIBLE = [
     ({"tensor": 8, "model": Model(8, 512, 4, 256, 0)}, "4 heads cannot be split"),
     ({"pipeline": 8, "schedule": "interleaved"}, "16 stages are more than"),
     (
-        {"pipeline": 4, "data": 2, "schedule": "interleaved", "batch": 12},
-        "needs a multiple of 4 micro-batches",
+        {"pipeline": 4, "data": 2, "schedule": "interleaved", "batch": 18},
+        "9 micro-batches in groups of at least 4: it needs a multiple of 2",
     ),
+    ({"data": 8, "expert": 2}, "1 experts and 8 data-parallel ranks cannot be shared"),
     ({"data": 8, "shard_stage": 4}, "shard_stage must be 0, 1, 2 or 3"),
     ({"data": 8, "model": Model(8, 500, 8, 256, 0)}, "500 hidden numbers cannot be"),
 ]
