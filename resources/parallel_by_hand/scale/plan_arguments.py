@@ -4,6 +4,7 @@ import argparse
 import json
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale.known_gpus import (
@@ -176,10 +177,10 @@ def add_strategy_arguments(
     }
     add = parser.add_argument
     for name, (kind, text) in kinds.items():
-        if name not in Strategy.__dataclass_fields__:
-            continue
         value = getattr(default, name, None)
-        options = {"type": kind} if callable(kind) else {"choices": kind}
+        options: dict[str, Any] = (
+            {"type": kind} if callable(kind) else {"choices": kind}
+        )
         options = options if kind else {"action": "store_true"}
         text += f"default: {'the fastest' if value is None else value}"
         add(f"--{name.replace('_', '-')}", default=value, help=text, **options)
