@@ -3,6 +3,9 @@
 What must happen before what depends on the schedule alone. So the order in which its
 pieces can be worked out is found once; with other times of the stages only the sums
 are made again. A search tries thousands of times on a few dozen schedules.
+
+A message to a neighbour travels while its sender goes on. A rank's link to each side
+carries one message at a time.
 """
 
 from functools import lru_cache
@@ -21,24 +24,39 @@ class KeptTimetable(NamedTuple):
     """Each piece of work in an order that is possible: its rank, what, what it needs.
 
     `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
-    place of the piece on a neighbouring stage that must be done before. `kept` are the
-    forwards that each rank keeps at most.
+    place of the piece on a neighbouring stage that must be done before. `links` is the
+    number of the link that carries the result, `instructions` are lesson 15's. `kept`
+    are the forwards that each rank keeps at most.
     """
 
     ranks: list[int]
     work: list[int]
     needed: list[int]
+    links: list[int]
+    instructions: list[str]
     kept: tuple[int, ...]
 
-    def ends(self, seconds: list[float]) -> tuple[float, ...]:
-        """When each rank is done, if each kind and stage takes `seconds[work]`."""
+    def run(
+        self, seconds: list[float], travel: float, sending: float
+    ) -> tuple[list[float], tuple[float, ...]]:
+        """When each piece starts, and when each rank is done.
+
+        Each kind and stage takes `seconds[work]`, a message `travel`, of which it
+        keeps its link busy for `sending`.
+        """
         free = [0.0] * len(self.kept)
-        done = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
-        pieces = zip(self.ranks, self.work, self.needed, strict=True)
-        for place, (rank, work, needed) in enumerate(pieces):
-            start = free[rank] if free[rank] > done[needed] else done[needed]
-            free[rank] = done[place] = start + seconds[work]
-        return tuple(free)
+        link_free = [0.0] * (1 + max(self.links))
+        arrived = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
+        starts = []
+        pieces = zip(self.ranks, self.work, self.needed, self.links, strict=True)
+        for place, (rank, work, needed, link) in enumerate(pieces):
+            start = free[rank] if free[rank] > arrived[needed] else arrived[needed]
+            starts.append(start)
+            free[rank] = end = start + seconds[work]
+            left = end if end > link_free[link] else link_free[link]
+            arrived[place] = left + travel
+            link_free[link] = left + sending
+        return starts, tuple(free)
 
 
 def scheduled(name: str, ranks: int, microbatches: int, chunks: int) -> Schedule:
@@ -58,7 +76,7 @@ def kept_timetable(
     stages = ranks * (chunks if name == "interleaved" and ranks > 1 else 1)
     orders = [_read_order(order, rank, stages) for rank, order in enumerate(schedule)]
     places: dict[tuple[int, int], int] = {}
-    columns: list[tuple[int, int, int]] = []
+    columns: list[tuple[int, int, int, int, str]] = []
     position, moving = [0] * ranks, True
     while moving:
         moving = False
@@ -71,7 +89,9 @@ def kept_timetable(
                     if needed is None:
                         break
                 places[work, microbatch] = len(columns)
-                columns.append((rank, work, needed))
+                link = _link(work, rank, ranks, stages)
+                instruction = schedule[rank][position[rank]]
+                columns.append((rank, work, needed, link, instruction))
                 position[rank] += 1
                 moving = True
     assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
@@ -92,6 +112,13 @@ def _neighbour(work: int, stages: int) -> int | None:
     if kind == 0:
         return work - 1 if stage > 0 else None
     return work + 1 if kind == 1 and stage < stages - 1 else None
+
+
+def _link(work: int, rank: int, ranks: int, stages: int) -> int:
+    """Two for each rank, one for each side; the last is no link: nothing is sent."""
+    kind, stage = divmod(work, stages)
+    sent = (kind == 0 and stage < stages - 1) or (kind == 1 and stage > 0)
+    return 2 * rank + kind if sent else 2 * ranks
 
 
 def _most_kept(order: list[tuple[int, int]], stages: int) -> int:

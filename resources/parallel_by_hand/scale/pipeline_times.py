@@ -1,22 +1,26 @@
 """When the ranks of a pipeline work: lesson 15's timetable, run once for each plan.
 
 Nothing here is a formula for the bubble. A long step repeats itself, so of a very long
-one the timetable is made of two shorter ones.
+one the timetable is made of two shorter ones. (An interleaved one repeats itself later
+where messages take longer than a thin stage: there it is within a seventh.)
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
-from parallel_by_hand.pipeline.schedule_rules import Slot, timetable
-from parallel_by_hand.pipeline.schedules import Schedule
-from parallel_by_hand.scale.kept_timetable import kept_timetable, scheduled
+from parallel_by_hand.pipeline.schedule_rules import Slot
+from parallel_by_hand.scale.kept_timetable import KeptTimetable, kept_timetable
 
 Times = tuple[float, ...]  # seconds of each stage for one micro-batch
 LONG = 4  # micro-batches for each rank: a step with more repeats itself
 
 
 class PlanOfPipeline(NamedTuple):
-    """A schedule of lesson 15, and the seconds of its stages. `chunks` as there."""
+    """A schedule of lesson 15, and the seconds of its stages. `chunks` as there.
+
+    A message to the next stage, or back, takes `travel` seconds, of which it keeps the
+    link busy for `sending`, and no rank.
+    """
 
     name: str
     ranks: int
@@ -24,17 +28,27 @@ class PlanOfPipeline(NamedTuple):
     chunks: int
     forward: Times
     backward: Times
+    travel: float = 0.0
+    sending: float = 0.0
 
-    def schedule(self) -> Schedule:
-        """One rank alone takes its micro-batches one by one, forward and back."""
-        return scheduled(self.name, self.ranks, self.microbatches, self.chunks)
+    def kept(self) -> KeptTimetable:
+        return kept_timetable(self.name, self.ranks, self.microbatches, self.chunks)
+
+    def seconds(self) -> list[float]:
+        """Of each kind and stage. The two parts of a backward take half of it each."""
+        if self.name == "zero-bubble" and self.ranks > 1:
+            return [*self.forward, *2 * [time / 2 for time in self.backward]]
+        return [*self.forward, *self.backward]
 
     def slots(self) -> list[Slot]:
-        """Lesson 15's timetable. A backward in two parts has two halves of the time."""
-        if self.name == "zero-bubble" and self.ranks > 1:
-            halves = [time / 2 for time in self.backward]
-            return timetable(self.schedule(), list(self.forward), halves, halves)
-        return timetable(self.schedule(), list(self.forward), list(self.backward))
+        """The timetable in lesson 15's words."""
+        kept, seconds = self.kept(), self.seconds()
+        starts, _ = kept.run(seconds, self.travel, self.sending)
+        pieces = zip(starts, kept.work, kept.ranks, kept.instructions, strict=True)
+        return sorted(
+            Slot(start, start + seconds[work], rank, instruction)
+            for start, work, rank, instruction in pieces
+        )
 
 
 class PlannedPipeline(NamedTuple):
@@ -71,8 +85,6 @@ def run_pipeline_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
 
 def _run_all_of_it(plan: PlanOfPipeline) -> PlannedPipeline:
     """All slots, by the timetable that is kept for this schedule."""
-    kept = kept_timetable(plan.name, plan.ranks, plan.microbatches, plan.chunks)
-    backward, weights = plan.backward, ()
-    if plan.name == "zero-bubble" and plan.ranks > 1:
-        backward = weights = tuple(time / 2 for time in plan.backward)
-    return PlannedPipeline(kept.ends([*plan.forward, *backward, *weights]), kept.kept)
+    kept = plan.kept()
+    _, ends = kept.run(plan.seconds(), plan.travel, plan.sending)
+    return PlannedPipeline(ends, kept.kept)

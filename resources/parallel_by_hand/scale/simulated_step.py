@@ -10,7 +10,11 @@ from functools import cached_property
 
 from parallel_by_hand.pipeline.schedule_rules import Slot
 from parallel_by_hand.scale import step_messages as messages
-from parallel_by_hand.scale.pipeline_times import PlanOfPipeline, run_pipeline_on_paper
+from parallel_by_hand.scale.pipeline_times import (
+    PlannedPipeline,
+    PlanOfPipeline,
+    run_pipeline_on_paper,
+)
 from parallel_by_hand.scale.stage_times import (
     StageTimes,
     seconds_added,
@@ -25,8 +29,6 @@ from parallel_by_hand.scale.training_plan import (
     why_impossible,
 )
 from parallel_by_hand.sharding.ledger import Ledger
-
-GROUPS = "tensor", "pipeline", "data"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class SimulatedStep:
     """What `simulate_step` says of one step. Lists are by rank of the pipeline.
 
     `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
-    (a stage that hands on a tensor is busy until the message has arrived), `sent` the
+    (a stage that hands on a tensor goes on while the message travels), `sent` the
     bytes that a GPU sends to its group "tensor", "pipeline" and "data".
     """
 
@@ -65,6 +67,7 @@ class SimulatedStep:
     sent_by_ranks: list[dict[str, float]]
     stages: list[StageTimes]
     ends: list[RankEnd]
+    planned: PlanOfPipeline
 
     @property
     def memory(self) -> Ledger:
@@ -92,14 +95,25 @@ class SimulatedStep:
     def spent(self) -> dict[str, float]:
         """The seconds of the average GPU: computing, messages by group, and waiting.
 
-        Messages that are hidden behind computing take no time. The sum is `seconds`.
+        Messages that are hidden behind computing take no time; those of the pipeline
+        take what the step would be shorter by without them. The sum is `seconds`.
         """
         ranks, count = self.strategy.pipeline, self.strategy.micro_batches(self.batch)
         passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
         spent = {
             part: count * sum(getattr(p, part) for p in passages) / ranks
-            for part in ("computing", *GROUPS)
+            for part in ("computing", "tensor", "data")
         }
+        passages = [(s.forward, s.backward) for s in self.stages]
+        forward, backward = (
+            tuple(p.total - p.pipeline for p in way)
+            for way in zip(*passages, strict=True)
+        )
+        at_once = self.planned._replace(
+            forward=forward, backward=backward, travel=0.0, sending=0.0
+        )
+        shorter = _last_end(run_pipeline_on_paper(at_once), self.ends)
+        spent["pipeline"] = self.seconds - shorter
         spent["computing"] += sum(end.update for end in self.ends) / ranks
         spent["data"] += sum(end.messages + end.after for end in self.ends) / ranks
         return spent | {"waiting": max(0.0, self.seconds - sum(spent.values()))}
@@ -136,7 +150,7 @@ class SimulatedStep:
     @property
     def slots(self) -> list[Slot]:
         """Lesson 15's timetable of one replica, in seconds."""
-        return _plan_step(self.strategy, self.batch, self.stages).slots()
+        return self.planned.slots()
 
 
 def simulate_step(
@@ -150,33 +164,33 @@ def simulate_step(
     if problem := why_impossible(model, cluster, strategy, batch):
         raise ValueError(problem)
     stages = times_of_stages(model, cluster, strategy)
-    plan = _plan_step(strategy, batch, stages)
-    planned = run_pipeline_on_paper(plan)
-    ledgers = ledgers_of_ranks(model, strategy, planned.kept)
-    ends = [
-        _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
-        for rank in range(strategy.pipeline)
-    ]
-    seconds = max(
-        done + end.total for done, end in zip(planned.ends, ends, strict=True)
-    )
-    return SimulatedStep(
-        model, cluster, strategy, batch, seconds, planned.bubble(plan), ledgers,
-        _bytes_of_ranks(model, cluster, strategy, batch), stages, ends,
-    )  # fmt: skip
-
-
-def _plan_step(
-    strategy: Strategy, batch: int, stages: list[StageTimes]
-) -> PlanOfPipeline:
-    return PlanOfPipeline(
+    handed_on = messages.stage_message(model, cluster, strategy)
+    link = messages.link_cost_of("pipeline", cluster, strategy)
+    plan = PlanOfPipeline(
         strategy.schedule,
         strategy.pipeline,
         strategy.micro_batches(batch),
         strategy.chunks,
         tuple(stage.forward.total for stage in stages),
         tuple(stage.backward.total for stage in stages),
+        handed_on.seconds,
+        handed_on.size / link.bandwidth,
     )
+    planned = run_pipeline_on_paper(plan)
+    ledgers = ledgers_of_ranks(model, strategy, planned.kept)
+    ends = [
+        _end_of_rank(model, cluster, strategy, rank, stages, ledgers[rank])
+        for rank in range(strategy.pipeline)
+    ]
+    return SimulatedStep(
+        model, cluster, strategy, batch, _last_end(planned, ends), planned.bubble(plan),
+        ledgers, _bytes_of_ranks(model, cluster, strategy, batch), stages, ends, plan,
+    )  # fmt: skip
+
+
+def _last_end(planned: PlannedPipeline, ends: list[RankEnd]) -> float:
+    pairs = zip(planned.ends, ends, strict=True)
+    return max(done + end.total for done, end in pairs)
 
 
 def _end_of_rank(

@@ -9,7 +9,11 @@ from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 
 class PassageThroughStage(NamedTuple):
-    """A micro-batch's way through a stage: seconds of computing, and of messages."""
+    """A micro-batch's way through a stage: seconds of computing, and of messages.
+
+    What is handed on travels while the stage goes on; `pipeline` is what it slows that
+    down by.
+    """
 
     computing: float
     tensor: float
@@ -60,7 +64,8 @@ def times_of_stages(
     layers = layers_of_stages(model, strategy)
     layer = layer_seconds(model, cluster, strategy)
     around = messages.tensor_messages(model, cluster, strategy)
-    handed_on = messages.stage_message(model, cluster, strategy).seconds
+    handed_on = messages.stage_message(model, cluster, strategy)
+    slower = cluster.contention * handed_on.seconds
     last = len(layers) - 1
     stages = []
     for stage, count in enumerate(layers):
@@ -81,7 +86,7 @@ def times_of_stages(
                 waiting = seconds_added(busy, waiting, count, cluster.contention)
             passages.append(
                 PassageThroughStage(
-                    computing, tensor, waiting, handed_on if goes_on else 0.0
+                    computing, tensor, waiting, slower if goes_on else 0.0
                 )
             )
         stages.append(StageTimes(count, *passages))

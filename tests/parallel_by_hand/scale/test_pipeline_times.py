@@ -39,6 +39,27 @@ def test_a_long_step_is_continued_as_the_whole_timetable_goes_on(name, ends):
         assert found.ends == pytest.approx(whole.ends) and found.kept == whole.kept
 
 
+def seconds_of(name: str, travel: float, sending: float) -> float:
+    """Of 32 micro-batches on four ranks, forward 1 s, backward 2 s."""
+    plan = pipeline_times.PlanOfPipeline(
+        name, 4, 32, 1, (1.0,) * 4, (2.0,) * 4, travel, sending
+    )
+    return max(pipeline_times.run_pipeline_on_paper(plan).ends)
+
+
+@pytest.mark.parametrize("travel", [0, 0.5, 2, 6, 20])
+def test_messages_that_travel_while_ranks_go_on_cost_1f1b_more_than_gpipe(travel):
+    ways = 2 * 3 * travel  # there and back, over three links, and nothing else
+    assert seconds_of("gpipe", travel, 0) == pytest.approx(3 * 35 + ways)
+    assert seconds_of("1f1b", travel, 0) == pytest.approx(105 + 52 * travel)
+
+
+def test_a_link_carries_one_message_at_a_time():
+    # 32 messages leave a rank; the last goes on through two more, and is worked on
+    forth = 1 + 32 * 6 + 2 * (1 + 6) + 1
+    assert seconds_of("gpipe", 6, 6) == pytest.approx(forth + forth + 4)
+
+
 @pytest.mark.parametrize(
     ("name", "ranks", "micro_batches", "chunks"),
     [
@@ -53,7 +74,8 @@ def test_a_kept_timetable_is_lesson_15s(name, ranks, micro_batches, chunks):
     schedule = scheduled(name, ranks, micro_batches, chunks)
     slots = timetable(schedule, forward, backward, backward)
     kept = kept_timetable(name, ranks, micro_batches, chunks)
-    ends = kept.ends([*forward, *backward, *backward])
+    starts, ends = kept.run([*forward, *backward, *backward], 0, 0)
+    assert sorted(starts) == pytest.approx([slot.start for slot in slots])
     for rank, end in enumerate(ends):
         assert end == pytest.approx(max(s.end for s in slots if s.rank == rank))
     assert list(kept.kept) == peak_activations(schedule)

@@ -66,7 +66,8 @@ DEGREES = [
 def test_the_parts_of_a_step_are_the_step(degrees):
     step = simulate(**degrees)
     assert sum(step.spent.values()) == pytest.approx(step.seconds)
-    assert 0 <= step.bubble <= step.idle + 1e-9 <= 1
+    waiting = step.bubble * max(slot.end for slot in step.slots)
+    assert 0 <= waiting <= step.idle * step.seconds * (1 + 1e-9) <= step.seconds
     assert 0 < step.model_utilisation <= step.hardware_utilisation < 1
     assert sum(step.sent_over.values()) == pytest.approx(sum(step.sent.values()))
     if degrees["recomputation"] == "none":
