@@ -152,9 +152,7 @@ wide = replace(strategy, tensor=16, pipeline=2)
 for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
     for group in ("tensor", "data", "pipeline"):
         speed = link_cost_of(group, cluster, choice).bandwidth / 1e9
-        print(
-            f"{name}: {group:<8} {link_of(group, cluster, choice):<7} {speed:g} GB/s"
-        )
+        print(f"{name}: {group:<8} {link_of(group, cluster, choice):<7} {speed:g} GB/s")
 
 # %% [markdown]
 # ## Exercise 1: bytes per link

@@ -111,6 +111,16 @@ WORDS = {  # x, the first curve, the second
 }
 
 
+LABELS = {  # which point they stand at, how far from it, how they are aligned
+    "computing": (4, (-8, 6), "right"),
+    "all-reduce": (-1, (0, -12), "right"),
+    "ZeRO-3": (2, (-4, -14), "right"),
+    "PTD": (1, (8, 4), "left"),
+    "tensor": (-1, (-22, 0), "right"),
+    "pipeline": (-1, (0, -40), "right"),
+}
+
+
 def draw_crossovers(found: dict[str, CrossoverCurves]):
     """A panel for each: seconds of a step, or of a part of it."""
     crossings = {name: first_crossing(curves) for name, curves in found.items()}
@@ -122,22 +132,12 @@ def draw_crossovers(found: dict[str, CrossoverCurves]):
     for ax, (name, curves) in zip(axes, found.items(), strict=True):
         unit, *names = WORDS[name]
         for label, y, colour in zip(names, curves[1:], COLOURS, strict=False):
-            place = len(curves.x) // 2 if name == "sequences" else -1
+            place, offset, side = LABELS[label]
             ax.plot(curves.x, y, color=colour, lw=2)
-            below = label == "pipeline"  # two lines that lie close together
             ax.annotate(
-                label,
-                (curves.x[place], y[place]),
-                xytext=(0, -40)
-                if below
-                else (-22, 0)
-                if label == "tensor"
-                else (-8, 6),
-                textcoords="offset points",
-                ha="right",
-                color=colour,
-                fontsize=8,
-            )
+                label, (curves.x[place], y[place]), offset, textcoords="offset points",
+                ha=side, color=colour, fontsize=8,
+            )  # fmt: skip
         ax.axvline(crossings[name], color="black", lw=0.8, ls=":")
         ax.set_xlabel(unit)
         ax.set_ylim(0)

@@ -6,6 +6,7 @@ from parallel_by_hand.scale.published_runs import PublishedRun
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import step_flops
 
+
 class HeldToTheWorld(NamedTuple):
     """A published run beside the simulated step; `miss` is a share of the published."""
 
