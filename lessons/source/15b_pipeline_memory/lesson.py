@@ -384,9 +384,9 @@ for name, schedule in ("thick", one_f_one_b(4, 8)), ("thin", interleaved(4, 8)):
 # Here $m$ is a multiple of $p$. Micro-batches travel in groups of $p$: rank 0 lets $p$
 # of them into stage 0, and after these $p$ slots the first one has come round from rank
 # $p-1$ and enters stage $p$. With smaller groups, rank 0 would have nothing to do for
-# some slots. So the paper asks for a multiple of $p$, and our `interleaved` refuses any
-# other $m$. torch 2.13 is less strict: it asks for a multiple of
-# $\max(1, \lfloor m/p \rfloor)$, so 6 on 4 ranks runs.
+# some slots. So the paper asks for a multiple of $p$. torch 2.13 and our `interleaved`
+# allow larger groups too: they ask for a multiple of $\max(1, \lfloor m/p \rfloor)$, so
+# 6 on 4 ranks runs, in one group.
 
 # %% [markdown]
 # In return, messages cross $vp-1$ cuts instead of $p-1$, and more is kept. With eight

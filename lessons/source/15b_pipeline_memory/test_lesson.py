@@ -41,8 +41,8 @@ def test_gpipe_keeps_the_batch_and_1f1b_at_most_one_for_each_stage(
 
 
 def test_interleaving_refuses_what_does_not_divide():
-    with pytest.raises(ValueError, match="multiple of 4"):
-        interleaved(4, 6)
+    with pytest.raises(ValueError, match="multiple of 2"):
+        interleaved(4, 9)
 
 
 def _paper_throughput(ranks: int, m: int) -> float:

@@ -89,26 +89,36 @@ def one_f_one_b(stages: int, microbatches: int) -> Schedule:
     return schedule
 
 
+def group_size(ranks: int, microbatches: int) -> int:
+    """Micro-batches that go through an interleaved pipeline together.
+
+    `ranks` of them in the paper; a few more where the groups of torch 2.13 would not be
+    equal otherwise. Raises ValueError where they cannot be.
+    """
+    groups = max(1, microbatches // ranks)
+    if microbatches % groups:
+        raise ValueError(
+            f"interleaving {ranks} ranks takes {microbatches} micro-batches in groups "
+            f"of at least {ranks}: it needs a multiple of {groups}"
+        )
+    return microbatches // groups
+
+
 def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
     """1F1B with `chunks` thin stages on each rank (Narayanan et al. 2021).
 
-    Micro-batches go through in groups of `ranks`: a group passes the rank's first
-    stage, then its second, and so on; then the next group comes. `microbatches` must
-    be a multiple of `ranks`.
+    Micro-batches go through in groups: a group passes the rank's first stage, then its
+    second, and so on; then the next group comes.
     """
-    if microbatches % ranks:
-        raise ValueError(
-            f"interleaving {ranks} ranks needs a multiple of {ranks} micro-batches, "
-            f"not {microbatches}"
-        )
-    groups = [range(g, g + ranks) for g in range(0, microbatches, ranks)]
+    size = group_size(ranks, microbatches)
+    groups = [range(g, g + size) for g in range(0, microbatches, size)]
     passes = [(chunk, m) for g in groups for chunk in range(chunks) for m in g]
     returns = [(chunk, m) for g in groups for chunk in range(chunks)[::-1] for m in g]
     schedule = []
     for rank in range(ranks):
         forwards = [f"{chunk * ranks + rank}F{m}" for chunk, m in passes]
         backwards = [f"{chunk * ranks + rank}B{m}" for chunk, m in returns]
-        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards))
+        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * size, len(forwards))
         order = forwards[:ahead]
         for forward, backward in zip(forwards[ahead:], backwards, strict=False):
             order += [forward, backward]

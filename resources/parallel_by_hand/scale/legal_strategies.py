@@ -36,9 +36,13 @@ SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
 TODAY = Ways()
 
 
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
 def _splits_of(gpus: int) -> Iterator[tuple[int, int, int]]:
     """All (data, tensor, pipeline) whose product is `gpus`."""
-    divisors = [n for n in range(1, gpus + 1) if gpus % n == 0]
+    divisors = _divisors(gpus)
     for tensor in divisors:
         for pipeline in divisors:
             if gpus % (tensor * pipeline) == 0:
@@ -68,10 +72,12 @@ def _strategies_of_split(
                 model, batch, ways, replicas // context, tensor, pipeline
             ):
                 shared = replace(strategy, context=context)
-                yield shared
                 groups = shared.gpus // cluster.gpus_per_node
-                if ways.hybrid and strategy.shard_stage > 1 and groups > 1:
-                    yield replace(shared, hybrid=groups)
+                for expert in _divisors(model.experts):
+                    routed = replace(shared, expert=expert)
+                    yield routed
+                    if ways.hybrid and strategy.shard_stage > 1 and groups > 1:
+                        yield replace(routed, hybrid=groups)
 
 
 def _strategies_of_replicas(

@@ -67,7 +67,8 @@ class PlannedPipeline(NamedTuple):
 def run_pipeline_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
     """How long each rank of the pipeline works, and what it keeps."""
     ranks, microbatches = plan.ranks, plan.microbatches
-    if microbatches <= LONG * ranks:
+    uneven = plan.name == "interleaved" and microbatches % ranks
+    if microbatches <= LONG * ranks or uneven:
         return _run_all_of_it(plan)
     few = (LONG - 1) * ranks + microbatches % ranks
     short = run_pipeline_on_paper(plan._replace(microbatches=few))

@@ -15,7 +15,7 @@ from parallel_by_hand.scale.legal_strategies import TODAY, Ways, legal_strategie
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
-from parallel_by_hand.scale.step_messages import tensor_messages
+from parallel_by_hand.scale.step_messages import expert_messages, tensor_messages
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 Tell = Callable[[str], None]
@@ -39,13 +39,14 @@ def split_of(strategy: Strategy) -> Split:
 def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
     """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
 
-    No rank runs ahead by more than two micro-batches for each rank, so a short
-    schedule keeps as much as a long one.
+    No rank but GPipe's runs ahead by more than two micro-batches for each rank, so a
+    short schedule of equal groups keeps as much as a long one.
     """
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)
+    kept = [count] * ranks
     if strategy.schedule != "gpipe":
-        count = min(count, 2 * ranks)
-    kept = _most_kept_by_plan(strategy.schedule, ranks, count, strategy.chunks)
+        short = count if count % ranks else min(count, 2 * ranks)
+        kept = _most_kept_by_plan(strategy.schedule, ranks, short, strategy.chunks)
     return max(sum(ledger) for ledger in ledgers_of_ranks(model, strategy, kept))
 
 
@@ -65,6 +66,7 @@ def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> 
     """
     layers = layers_of_stages(model, strategy)
     around = tensor_messages(model, cluster, strategy)
+    around += expert_messages(model, cluster, strategy)
     layer = sum(layer_seconds(model, cluster, strategy))
     layer += sum(message.seconds for message in around)
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)

@@ -42,6 +42,7 @@ _COLUMNS |= dict.fromkeys(
 OPTIONAL = {  # column: its value where there is none
     "kv_heads": 0, "mlp_width": 0, "gated_mlp": 0, "experts": 1, "experts_per_token": 1,
     "tied": 1, "context": 1, "hsdp": 1, "precision": "bf16",
+    "expert_parallel": 1,
 }  # fmt: skip
 PRECISIONS = {"bf16": 1, "fp8": 2}  # products in 8 bits have twice the peak
 
@@ -154,6 +155,7 @@ def _understood(read: dict) -> PublishedRow:
         fused_attention=bool(read["fused_attention"]),
         context=read["context"],
         hybrid=read["hsdp"],
+        expert=read["expert_parallel"],
     )
     by_the_way = read["batch"], read["tokens_per_s_per_gpu"]
     name = f"{read['model']} on {read['gpus']}"

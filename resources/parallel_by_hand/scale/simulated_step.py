@@ -20,7 +20,12 @@ from parallel_by_hand.scale.stage_times import (
     seconds_added,
     times_of_stages,
 )
-from parallel_by_hand.scale.step_arithmetic import step_flops, update_seconds
+from parallel_by_hand.scale.step_arithmetic import (
+    off_loaded_seconds,
+    step_flops,
+    unneeded_flops,
+    update_seconds,
+)
 from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
 from parallel_by_hand.scale.training_plan import (
     Cluster,
@@ -54,7 +59,8 @@ class SimulatedStep:
 
     `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
     (a stage that hands on a tensor goes on while the message travels), `sent` the
-    bytes that a GPU sends to its group "tensor", "pipeline" and "data".
+    bytes that a GPU sends to its group "tensor", "pipeline" and "data", and "expert"
+    where there is one.
     """
 
     model: Model
@@ -91,6 +97,10 @@ class SimulatedStep:
             over[messages.link_of(group, self.cluster, self.strategy)] += size
         return over
 
+    @property
+    def _experts(self) -> tuple[str, ...]:
+        return ("expert",) if self.strategy.expert > 1 else ()
+
     @cached_property
     def spent(self) -> dict[str, float]:
         """The seconds of the average GPU: computing, messages by group, and waiting.
@@ -102,7 +112,7 @@ class SimulatedStep:
         passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
         spent = {
             part: count * sum(getattr(p, part) for p in passages) / ranks
-            for part in ("computing", "tensor", "data")
+            for part in ("computing", "tensor", "data", *self._experts)
         }
         passages = [(s.forward, s.backward) for s in self.stages]
         forward, backward = (
@@ -135,6 +145,8 @@ class SimulatedStep:
 
     def _share_of_peak(self, recomputation: str) -> float:
         flops = step_flops(self.model, self.batch, recomputation)
+        if self.strategy.frozen:
+            flops -= unneeded_flops(self.model, self.batch)
         return flops / (self.seconds * self.cluster.gpus * self.cluster.peak_flops)
 
     @property
@@ -206,15 +218,19 @@ def _end_of_rank(
     if strategy.overlap:
         mine = stages[rank :: strategy.pipeline]
         layers = sum(stage.layers for stage in mine)
-        last = sum(s.backward.computing + s.backward.tensor for s in mine)
+        last = sum(stage.backward.busy for stage in mine)
         waiting = seconds_added(last, waiting, layers, cluster.contention)
     waiting += messages.norm_messages(model, cluster, strategy, rank).seconds
     if rank in (0, strategy.pipeline - 1):
         waiting += messages.tied_messages(model, cluster, strategy).seconds
     shards = strategy.shard_ranks if strategy.shard_stage else 1
-    state = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    kept = ledger.parameters // (1 if strategy.shard_stage == 3 else shards)
+    state = strategy.trained * kept
     state += ledger.gradients // (1 if strategy.shard_stage >= 2 else shards)
     update = update_seconds(state + ledger.optimiser, cluster)
+    if not (strategy.frozen or strategy.state.optimiser):
+        numbers = kept / strategy.state.parameters
+        update = off_loaded_seconds(numbers, state, cluster)
     return RankEnd(waiting, update, data.after.seconds)
 
 
@@ -226,10 +242,12 @@ def _bytes_of_ranks(
     around = messages.tensor_messages(model, cluster, strategy)
     handed_on = messages.stage_message(model, cluster, strategy).size
     tied = messages.tied_messages(model, cluster, strategy).size
+    routed = sum(m.size for m in messages.expert_messages(model, cluster, strategy))
     ranks, last, sent = strategy.pipeline, len(layers) - 1, []
     for rank in range(ranks):
         data = messages.data_messages(model, cluster, strategy, rank)
-        tensor = sum(layers[rank::ranks]) * sum(message.size for message in around)
+        own = sum(layers[rank::ranks])
+        tensor = own * sum(message.size for message in around)
         if rank == 0:
             tensor += messages.embedding_messages(model, cluster, strategy).size
         if rank == ranks - 1:
@@ -247,5 +265,6 @@ def _bytes_of_ranks(
                 "pipeline": pipeline,
                 "data": each + data.once.size + data.after.size,
             }
+            | ({"expert": count * own * routed} if routed else {})
         )
     return sent

@@ -97,7 +97,7 @@ def _spans_of_link(step: SimulatedStep, rank: int, ended: float) -> Iterator[Spa
         return
     mine = step.stages[rank :: strategy.pipeline]
     layers = sum(stage.layers for stage in mine)
-    last = sum(s.backward.computing + s.backward.tensor for s in mine)
+    last = sum(stage.backward.busy for stage in mine)
     free = 0.0
     for layer in range(1, layers + 1):
         begin = max(free, ended - last + layer * last / layers)

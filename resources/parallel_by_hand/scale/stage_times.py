@@ -19,6 +19,12 @@ class PassageThroughStage(NamedTuple):
     tensor: float
     data: float
     pipeline: float
+    expert: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """Without data parallel's messages, which may overlap with it."""
+        return self.computing + self.tensor + self.expert
 
     @property
     def total(self) -> float:
@@ -64,6 +70,7 @@ def times_of_stages(
     layers = layers_of_stages(model, strategy)
     layer = layer_seconds(model, cluster, strategy)
     around = messages.tensor_messages(model, cluster, strategy)
+    routed = messages.expert_messages(model, cluster, strategy)
     handed_on = messages.stage_message(model, cluster, strategy)
     slower = cluster.contention * handed_on.seconds
     last = len(layers) - 1
@@ -80,15 +87,19 @@ def times_of_stages(
         ):
             computing = count * layer[way] + extra[0]
             tensor = count * around[way].seconds + extra[1]
-            waiting = thin * shards.seconds
-            if strategy.overlap:
-                busy = computing + tensor
-                waiting = seconds_added(busy, waiting, count, cluster.contention)
-            passages.append(
-                PassageThroughStage(
-                    computing, tensor, waiting, slower if goes_on else 0.0
-                )
+            passage = PassageThroughStage(
+                computing,
+                tensor,
+                thin * shards.seconds,
+                slower if goes_on else 0.0,
+                count * routed[way].seconds,
             )
+            if strategy.overlap:
+                waiting = seconds_added(
+                    passage.busy, passage.data, count, cluster.contention
+                )
+                passage = passage._replace(data=waiting)
+            passages.append(passage)
         stages.append(StageTimes(count, *passages))
     return stages
 

@@ -5,9 +5,11 @@ appendix: a product of matrices has 2 for each pair of numbers, and only product
 """
 
 from parallel_by_hand.devices.roofline import RooflineOperation, seconds_under_roof
-from parallel_by_hand.scale.step_memory import layer_activations
+from parallel_by_hand.scale.step_memory import layer_activations, matrices_of_group
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
+HOST_LINK = 25e9  # PCIe 4.0 x16: 32 GB/s by its standard; the share is assumed
+HOST_ADAM = 0.26e-9  # seconds for a number: Ren et al. 2021 (ZeRO-Offload), Table 4
 BACKWARD = 2  # forwards: a product has two factors, and each has a gradient
 
 
@@ -52,19 +54,24 @@ def layer_seconds(
     if cluster.attention:
         scores *= cluster.efficiency / cluster.attention
     flops = tokens * (2 * model.active_matrices + scores) / strategy.tensor
-    weights = strategy.state.parameters * model.layer_matrices / strategy.tensor
+    weights = strategy.state.parameters * matrices_of_group(model, strategy)
+    weights /= strategy.tensor
     kept = layer_activations(model, strategy, scores=False)
     scores = layer_activations(model, strategy) - kept
     moved = cluster.passes * kept + 2 * scores
     forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(cluster, 0, moved)
     forward = max(forward, cluster.launch)
+    backward = BACKWARD * forward
+    if strategy.frozen:
+        dense = tokens * 2 * model.active_matrices / strategy.tensor
+        backward -= _roof_of_step(cluster, dense, 0)
     again = 0.0
     if strategy.recomputation == "full":
         again = forward
     elif strategy.recomputation == "selective":
         flops = tokens * score_flops(model) / strategy.tensor
         again = _roof_of_step(cluster, flops, 0) + _roof_of_step(cluster, 0, 2 * scores)
-    return forward, BACKWARD * forward + again
+    return forward, backward + again
 
 
 def head_seconds(
@@ -79,12 +86,26 @@ def head_seconds(
     forward = _roof_of_step(cluster, flops, weights) + _roof_of_step(
         cluster, 0, cluster.passes * logits
     )
-    return forward, BACKWARD * forward
+    unneeded = _roof_of_step(cluster, flops, 0) if strategy.frozen else 0.0
+    return forward, BACKWARD * forward - unneeded
 
 
-def update_seconds(state: int, cluster: Cluster) -> float:
+def unneeded_flops(model: Model, batch: int) -> float:
+    """Of `step_flops`: the gradients of all weights, where these are frozen."""
+    layers = model.layers * 2 * model.active_matrices
+    return batch * model.sequence * (layers + head_flops(model))
+
+
+def update_seconds(state: float, cluster: Cluster) -> float:
     """The optimiser reads and writes the state that this GPU updates: bytes decide."""
     return _roof_of_step(cluster, 0, 2 * state)
+
+
+def off_loaded_seconds(numbers: float, size: float, cluster: Cluster) -> float:
+    """Gradients go to the host and parameters come back, `size` bytes for each GPU; in
+    between a node's processors update so many numbers of each of its GPUs.
+    """
+    return size / HOST_LINK + cluster.gpus_per_node * numbers * HOST_ADAM
 
 
 def _roof_of_step(cluster: Cluster, flops: float, size: float) -> float:

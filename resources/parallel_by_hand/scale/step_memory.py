@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.scale.training_plan import ADAPTERS, Model, Strategy
 from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
 
@@ -23,12 +23,28 @@ def unsplit_numbers_in_memory(model: Model) -> int:
     return 6 * model.hidden
 
 
-def _layer_numbers(model: Model, tensor: int) -> int:
-    """Parameters of a layer on one of `tensor` ranks, as 16b's split block has them:
-    the matrices and the biases of columns are split.
+def matrices_of_group(model: Model, strategy: Strategy) -> int:
+    """Numbers of a layer's matrices in a tensor group: some experts are elsewhere."""
+    elsewhere = model.experts - model.experts // strategy.expert
+    return model.layer_matrices - elsewhere * model.mlp_matrices
+
+
+def _layer_numbers(model: Model, strategy: Strategy) -> int:
+    """Parameters of a layer on one GPU, as 16b's split block has them: the matrices and
+    the biases of columns are split.
     """
-    h = model.hidden
-    return (model.layer_matrices + 7 * h) // tensor + unsplit_numbers_in_memory(model)
+    split = matrices_of_group(model, strategy) + 7 * model.hidden
+    return split // strategy.tensor + unsplit_numbers_in_memory(model)
+
+
+def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Those of the parameters of `numbers_of_ranks` that not all replicas have."""
+    if strategy.expert == 1:
+        return [0] * strategy.pipeline
+    experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
+    layers = layers_of_stages(model, strategy)
+    ranks = strategy.pipeline
+    return [experts * sum(layers[rank::ranks]) for rank in range(ranks)]
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -37,7 +53,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     The first also has the embeddings; the last has the norm at the end and, if it is
     another rank, a copy of the tied table.
     """
-    ranks, layer = strategy.pipeline, _layer_numbers(model, strategy.tensor)
+    ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
     layers = layers_of_stages(model, strategy)
     numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
     if model.vocabulary:
@@ -62,10 +78,15 @@ def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> 
 
 
 def _other_shape(model: Model, strategy: Strategy) -> float:
-    """What a layer keeps beyond Korthikanti's: fewer keys, another MLP, no masks."""
+    """What a layer keeps beyond Korthikanti's: fewer keys, another MLP, no masks.
+
+    Of several experts each has an input and an output of its own.
+    """
     h, tokens = model.hidden, model.sequence * strategy.micro_batch
     keys = 2 * (model.kv_hidden - h)
-    mlp = model.experts_per_token * (2 + model.gated) * model.mlp_hidden - 8 * h
+    copies = 2 * h if model.experts > 1 else 0
+    mlp = (2 + model.gated) * model.mlp_hidden + copies
+    mlp = model.experts_per_token * mlp - 8 * h
     masks = 2 * h if strategy.fused_attention else 0
     split = strategy.tensor if strategy.sequence_parallel else 1
     numbers = (keys + mlp) / strategy.tensor
@@ -117,22 +138,26 @@ def ledgers_of_ranks(
     besides them two layers' parameters, one in use and one on its way. A very large
     layer comes in parts.
     """
-    layer = min(_layer_numbers(model, strategy.tensor), LARGEST_UNIT)
+    layer = min(_layer_numbers(model, strategy), LARGEST_UNIT)
     buffers, sharded = 0, SHARDED[strategy.shards]
     if "gradients" in sharded:
         buffers += strategy.state.gradients * layer
     if "parameters" in sharded:
         buffers += 2 * strategy.state.parameters * layer
     kept = _activations(model, strategy, forwards)
-    return [
-        Ledger(
-            *state_bytes(
-                numbers, strategy.shard_ranks, strategy.shards, strategy.state
-            ),
-            buffers=buffers if strategy.shard_ranks > 1 else 0,
-            activations=round(activations),
-        )
-        for numbers, activations in zip(
-            numbers_of_ranks(model, strategy), kept, strict=True
-        )
-    ]
+    how, ranks = (strategy.shards, strategy.state), strategy.shard_ranks
+    ledgers = []
+    for numbers, experts, activations in zip(
+        numbers_of_ranks(model, strategy),
+        experts_of_ranks(model, strategy),
+        kept,
+        strict=True,
+    ):
+        everywhere = state_bytes(numbers - experts, ranks, *how)
+        shared_out = state_bytes(experts, ranks // strategy.expert, *how)
+        state = [a + b for a, b in zip(everywhere, shared_out, strict=True)]
+        if strategy.frozen:
+            adapters = state_bytes(round(numbers * ADAPTERS), ranks, strategy.shards)
+            state = [a + b for a, b in zip(state, adapters, strict=True)]
+        ledgers.append(Ledger(*state, buffers if ranks > 1 else 0, round(activations)))
+    return ledgers

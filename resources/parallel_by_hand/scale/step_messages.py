@@ -12,6 +12,7 @@ from parallel_by_hand.collectives.all_reduce_costs import (
     predicted_seconds,
 )
 from parallel_by_hand.scale.step_memory import (
+    experts_of_ranks,
     hidden_numbers,
     layers_of_stages,
     numbers_of_ranks,
@@ -38,12 +39,15 @@ class StepMessage(NamedTuple):
 def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
     """ "within" a node or "between" nodes: the link of the group's slowest neighbours.
 
-    `group` is "tensor", "context", "data", "hybrid" or "pipeline".
+    `group` is "tensor", "context", "expert", "data", "same experts", "hybrid" or
+    "pipeline".
     """
     reach = {
         "tensor": strategy.tensor,
         "context": strategy.tensor * strategy.context,
+        "expert": strategy.tensor * strategy.expert,
         "data": strategy.tensor * strategy.shard_ranks,
+        "same experts": strategy.tensor * strategy.shard_ranks,
         "hybrid": strategy.tensor * strategy.replicas,
         "pipeline": strategy.gpus,
     }
@@ -56,7 +60,11 @@ def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
         return cluster.link_within
     if not cluster.ring_of_all_cards or group == "pipeline":
         return cluster.link_between
-    nearer = {"tensor": 1, "hybrid": strategy.tensor * strategy.shard_ranks}
+    nearer = {
+        "tensor": 1,
+        "same experts": strategy.tensor * strategy.expert,
+        "hybrid": strategy.tensor * strategy.shard_ranks,
+    }
     members = max(1, cluster.gpus_per_node // nearer.get(group, strategy.tensor))
     bandwidth = members * cluster.link_between.bandwidth
     return cluster.link_between._replace(
@@ -100,6 +108,29 @@ def _gathered_keys(model: Model, cluster: Cluster, strategy: Strategy) -> StepMe
     size = strategy.state.parameters * numbers / strategy.tensor
     link = link_cost_of("context", cluster, strategy)
     return _half_ring(strategy.context, size, link)
+
+
+def expert_messages(
+    model: Model, cluster: Cluster, strategy: Strategy
+) -> tuple[StepMessage, StepMessage]:
+    """Of one layer and one micro-batch: forward and backward.
+
+    All-to-alls take tokens to their experts, and home. Each GPU sends over NVLink and
+    its own card at the same time.
+    """
+    numbers = model.experts_per_token * hidden_numbers(model, strategy)
+    size = strategy.state.parameters * numbers / strategy.expert  # to each of them
+    size /= strategy.tensor if strategy.sequence_parallel else 1
+    near = min(strategy.expert, max(1, cluster.gpus_per_node // strategy.tensor))
+    sent = [
+        (count * size, count * (link.alpha + size / link.bandwidth))
+        for count, link in (
+            (near - 1, cluster.link_within),
+            (strategy.expert - near, cluster.link_between),
+        )
+    ]
+    one = StepMessage(sum(size for size, _ in sent), max(time for _, time in sent))
+    return one.times(2), one.times(4 if strategy.recomputation == "full" else 2)
 
 
 def embedding_messages(
@@ -162,9 +193,28 @@ def data_messages(
 ) -> DataMessages:
     """DDP's all-reduce, or the halves into which ZeRO takes it apart (17a, 17b)."""
     numbers = numbers_of_ranks(model, strategy)[rank]
-    ranks = strategy.shard_ranks
+    if strategy.expert == 1:
+        return _data_messages(model, cluster, strategy, rank, numbers, "data")
+    experts = experts_of_ranks(model, strategy)[rank]
+    both = [
+        _data_messages(model, cluster, strategy, rank, of_group, group)
+        for of_group, group in ((numbers - experts, "data"), (experts, "same experts"))
+    ]
+    return DataMessages(*(one.plus(other) for one, other in zip(*both, strict=True)))
+
+
+def _data_messages(
+    model: Model,
+    cluster: Cluster,
+    strategy: Strategy,
+    rank: int,
+    numbers: int,
+    group: str,
+) -> DataMessages:
+    """Of so many parameters, which each of the group has."""
+    ranks = strategy.shard_ranks // (strategy.expert if group != "data" else 1)
     padded = ranks * -(-numbers // ranks)
-    link = link_cost_of("data", cluster, strategy)
+    link = link_cost_of(group, cluster, strategy)
     units = _units_of_rank(model, strategy, rank)  # each is a message of its own
 
     def half(size: float, units: int) -> StepMessage:
@@ -172,20 +222,21 @@ def data_messages(
 
     apart = units if strategy.overlap else 1
     stage, state = strategy.shard_stage, strategy.state
+    trained = padded * strategy.trained
+    gradients = trained * (state.gradients or state.parameters)
     if stage <= 1:
-        scatter = half(padded * state.gradients, apart)
-        gather = half(padded * state.parameters, 1)
+        scatter = half(gradients, apart)
         if stage == 0:  # gradients travel both ways
-            gather = half(padded * state.gradients, apart)
-            return DataMessages(once=scatter.plus(gather))
-        return DataMessages(once=scatter, after=gather)
-    scatter = half(padded * state.gradients, units)
+            return DataMessages(once=scatter.times(2))
+        return DataMessages(once=scatter, after=half(trained * state.parameters, 1))
+    scatter = half(gradients, units)
     gather = half(padded * state.parameters, units)
-    shard = padded * state.gradients / ranks
+    shard = gradients / ranks
     among = link_cost_of("hybrid", cluster, strategy)
     once = _ring_seconds(strategy.hybrid, shard, among)
     if stage == 2:
-        return DataMessages(backward=scatter, once=once, after=gather)
+        after = half(trained * state.parameters, units)
+        return DataMessages(backward=scatter, once=once, after=after)
     return DataMessages(forward=gather, backward=scatter.plus(gather), once=once)
 
 

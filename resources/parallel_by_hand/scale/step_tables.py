@@ -12,9 +12,13 @@ def print_step(step: SimulatedStep) -> None:
     """Time, utilisation, memory by rank, bytes by group, cost and energy."""
     model, strategy = step.model, step.strategy
     count = strategy.micro_batches(step.batch)
+    active = (
+        f", {model.active_numbers / 1e9:,.1f} B active," if model.experts > 1 else ""
+    )
     print(
-        f"{model.numbers / 1e9:,.1f} B parameters on {step.cluster.gpus:,} GPUs: "
-        f"data {strategy.data}, tensor {strategy.tensor}, pipeline {strategy.pipeline}"
+        f"{model.numbers / 1e9:,.1f} B parameters{active} on "
+        f"{step.cluster.gpus:,} GPUs: data {strategy.data}, tensor {strategy.tensor}, "
+        f"pipeline {strategy.pipeline}"
     )
     print(
         f"{step.batch:,} sequences, {count} micro-batches on each replica (simulated)"

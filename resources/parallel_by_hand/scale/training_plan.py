@@ -7,10 +7,11 @@ simulator reads them; so does whoever searches for the best strategy.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, interleaved
+from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME, group_size
 from parallel_by_hand.sharding.ledger import MIXED, STRATEGIES, StateBytes
 from parallel_by_hand.sharding.memory_ledger import Transformer
 
+ADAPTERS = 0.01  # of the parameters: assumed, of the order of rank 16 in all matrices
 RECOMPUTATIONS = "none", "selective", "full"
 
 
@@ -56,9 +57,19 @@ class Model:
         """Those that a token meets."""
         return self._matrices(self.experts_per_token)
 
+    @property
+    def mlp_matrices(self) -> int:
+        """Those of one MLP, which is an expert if there are several."""
+        return (2 + self.gated) * self.hidden * self.mlp_hidden
+
     def _matrices(self, experts: int) -> int:
         attention = 2 * self.hidden * (self.hidden + self.kv_hidden)
-        return attention + experts * (2 + self.gated) * self.hidden * self.mlp_hidden
+        return attention + experts * self.mlp_matrices
+
+    @property
+    def active_numbers(self) -> int:
+        """Parameters that a token meets."""
+        return self.numbers - self.layers * (self.layer_matrices - self.active_matrices)
 
     @property
     def numbers(self) -> int:
@@ -124,10 +135,13 @@ class Strategy:
     sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
     in the interleaved one. With `overlap`, messages of data parallel travel while
     backward computes. `state` is the bytes of each parameter, gradient and optimiser;
-    numbers travel in the parameters' type. `fused_attention` keeps no scores, and goes
-    without dropout. `context` ranks share a sequence
-    and gather its keys and values. `hybrid` groups of data-parallel ranks hold all
-    shards each (FSDP's hybrid sharding).
+    numbers travel in the parameters' type. No bytes of gradients mean that the weights
+    are frozen and adapters are trained (LoRA); gradients without an optimiser, that it
+    is off-loaded: the host keeps its state, and updates. `fused_attention` keeps no
+    scores, and goes without dropout. `context` ranks share a sequence and gather its
+    keys and values. `hybrid` groups of data-parallel ranks hold all
+    shards each (FSDP's hybrid sharding). `expert` neighbouring data-parallel ranks
+    share out the experts, and send each token to those that it meets: to all alike.
     """
 
     data: int = 1
@@ -144,6 +158,7 @@ class Strategy:
     fused_attention: bool = False
     context: int = 1
     hybrid: int = 1
+    expert: int = 1
 
     @property
     def gpus(self) -> int:
@@ -164,6 +179,15 @@ class Strategy:
         """Stages of the model: a rank of the pipeline has one, or `chunks`."""
         thin = self.schedule == "interleaved" and self.pipeline > 1
         return self.pipeline * (self.chunks if thin else 1)
+
+    @property
+    def frozen(self) -> bool:
+        return not self.state.gradients
+
+    @property
+    def trained(self) -> float:
+        """The share of all parameters that is."""
+        return ADAPTERS if self.frozen else 1
 
     @property
     def shards(self) -> str:
@@ -201,6 +225,11 @@ def why_impossible(
         return (
             f"a token cannot go to {model.experts_per_token} of {model.experts} experts"
         )
+    if model.experts % s.expert or s.shard_ranks % s.expert:
+        return (
+            f"{model.experts} experts and {s.shard_ranks} data-parallel ranks cannot "
+            f"be shared out over {s.expert}"
+        )
     if model.hidden % model.heads:
         return f"{model.hidden} hidden numbers cannot be shared by {model.heads} heads"
     if model.heads % s.tensor:
@@ -228,9 +257,9 @@ def _why_not_cut(s: Strategy, batch: int) -> str:
             f"a batch of {batch} cannot be cut into micro-batches of {s.micro_batch} "
             f"on {s.data} replicas"
         )
-    if s.schedule == "interleaved" and s.micro_batches(batch) % s.pipeline:
+    if s.schedule == "interleaved":
         try:
-            interleaved(s.pipeline, s.micro_batches(batch))
+            group_size(s.pipeline, s.micro_batches(batch))
         except ValueError as problem:
             return str(problem)
     return ""

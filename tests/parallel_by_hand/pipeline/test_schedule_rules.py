@@ -35,7 +35,9 @@ def test_a_timetable_keeps_every_rule(make, stages, microbatches):
     _expect_the_rules(slots, stages)
 
 
-@pytest.mark.parametrize(("ranks", "chunks", "microbatches"), [(2, 2, 4), (4, 3, 8)])
+@pytest.mark.parametrize(
+    ("ranks", "chunks", "microbatches"), [(2, 2, 4), (4, 3, 8), (4, 2, 6)]
+)
 def test_an_interleaved_timetable_keeps_every_rule(ranks, chunks, microbatches):
     slots = timetable(interleaved(ranks, microbatches, chunks))
     assert len(slots) == 2 * ranks * chunks * microbatches

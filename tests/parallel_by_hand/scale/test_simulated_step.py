@@ -111,8 +111,8 @@ IMPOSSIBLE = [
     ({"tensor": 8, "model": Model(8, 512, 4, 256, 0)}, "4 heads cannot be split"),
     ({"pipeline": 8, "schedule": "interleaved"}, "16 stages are more than"),
     (
-        {"pipeline": 4, "data": 2, "schedule": "interleaved", "batch": 12},
-        "needs a multiple of 4 micro-batches",
+        {"pipeline": 4, "data": 2, "schedule": "interleaved", "batch": 18},
+        "9 micro-batches in groups of at least 4: it needs a multiple of 2",
     ),
     ({"data": 8, "shard_stage": 4}, "shard_stage must be 0, 1, 2 or 3"),
     ({"data": 8, "model": Model(8, 500, 8, 256, 0)}, "500 hidden numbers cannot be"),

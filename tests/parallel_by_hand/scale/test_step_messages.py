@@ -8,9 +8,10 @@ import torch
 from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.step_arithmetic import HOST_ADAM, HOST_LINK
 from parallel_by_hand.scale.step_messages import link_of
 from parallel_by_hand.scale.training_plan import Model, Strategy
-from parallel_by_hand.sharding.ledger import SINGLE
+from parallel_by_hand.sharding.ledger import MIXED, SINGLE, StateBytes
 from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
 from parallel_by_hand.tensor_parallel.pixel_model import (
     PixelModel,
@@ -24,7 +25,9 @@ from parallel_by_hand.tensor_parallel.split_block import (
     sum_whole_parameters,
 )
 from sidebyside import MessageMeter, device, run_ranks
-from tests.parallel_by_hand.scale.small_steps import SMALL, simulate
+from tests.parallel_by_hand.scale.small_steps import FREE, SMALL, simulate
+
+LORA = StateBytes(2, 0, 0)
 
 
 def test_a_group_that_leaves_its_node_uses_the_slow_link():
@@ -56,6 +59,25 @@ def test_zero_sends_what_17_counts(micro_batches):
     for stage, expected in halves.items():
         step = simulate(batch=8 * micro_batches, data=8, shard_stage=stage)
         assert step.sent["data"] == pytest.approx(expected * half, rel=1e-5)
+
+
+def test_adapters_need_two_thirds_of_the_products_and_send_little():
+    whole, frozen = (
+        simulate(data=2, cluster=FREE, state=state) for state in (MIXED, LORA)
+    )
+    assert 2 / 3 < frozen.seconds / whole.seconds < 3 / 4, "scores have two gradients"
+    assert frozen.model_utilisation == pytest.approx(whole.model_utilisation)
+    assert frozen.sent["data"] == pytest.approx(0.01 * whole.sent["data"], 1e-4)
+    assert frozen.memory.optimiser == pytest.approx(0.01 * whole.memory.optimiser, 1e-4)
+
+
+@pytest.mark.parametrize("shard_stage", range(4))
+def test_an_off_loaded_optimiser_takes_its_shard_over_the_hosts_link(shard_stage):
+    numbers = SMALL.numbers / (4 if shard_stage else 1)
+    state = MIXED._replace(optimiser=0)
+    step = simulate(data=4, shard_stage=shard_stage, state=state)
+    expected = 4 * numbers / HOST_LINK + 4 * numbers * HOST_ADAM
+    assert step.ends[0].update == pytest.approx(expected, rel=1e-4)
 
 
 def bytes_of_sequence_parallel() -> int:
