@@ -108,9 +108,9 @@ for name, misses in (("constant", of_constant), ("simulated", of_ours)):
     print(f"{name:<9} largest miss {largest:.1%}, mean {average:.1%}")
 
 # %% [markdown]
-# **On these ten rows the simulator is hardly better than the best constant.** The
-# constant 140 even does better on average, with 5.4 %. The constants have seen all ten
-# rows, though, and the simulator none.
+# **On these ten rows the simulator is hardly better than the best constant.** The answer
+# "140" even does better on average, with 5.4 %. But these two numbers were chosen with
+# all ten rows in view, and the simulator had seen none.
 
 # %% [markdown] tags=["instructor"]
 # ## A fixed batch: 7 minutes
@@ -246,9 +246,9 @@ for run in fixed_batch_runs()[3:]:
     print(f"{run.name:<12} with a tenth: miss {simulate_run(slower).miss:+.1%}")
 
 # %% [markdown]
-# **With links that slow, PTD would be missed by a quarter and more: slow links are not
-# the reason.** No row tells what was; perhaps the software of 2021. An explanation is
-# worth trying on rows that it was not made for.
+# **With links that slow, PTD would be missed by a quarter, too: slow links are not the
+# reason.** No row tells what was; perhaps the software of 2021. Try an explanation on
+# rows that it was not made for.
 
 # %% [markdown]
 # Two more tables. GPipe's row with 32 micro-batches is simulated by 15's timetable, with
@@ -297,9 +297,9 @@ print(
 # %% [markdown]
 # **Apart from ZeRO-3 in 2021, each family is met within 4 %, and better than by one
 # utilisation.** The numbers were fitted on these rows, though. The 13 rows above, which
-# were not, are missed by 7 %: **trust the simulator that far** on A100 and H100, and not
-# at all where nothing was measured. `python demos/scale/measure_gpu.py --output
-# my_gpu.json` measures a GPU of yours for `plan.py --gpu-file`.
+# were not, are missed by 7 %: **trust the simulator that far**, for programs like these
+# on A100 and H100. Elsewhere its error is unknown. `python demos/scale/measure_gpu.py
+# --output my_gpu.json` measures a GPU of yours for `plan.py --gpu-file`.
 
 # %% [markdown] tags=["instructor"]
 # ## The plan: 11 minutes
@@ -489,9 +489,10 @@ print(f"the first {first.model_utilisation:.0%}, published {published:.0%}")
 # One of Megatron's splits is the planner's own first. The other loses 30 %: a pipeline
 # twice as deep would have fitted without recomputation, says our ledger.
 #
-# Llama 3's own variant, interleaved, does not fit by our ledger, so its split stands here
-# with another schedule. **The planner's first, with 16 tensor ranks, promises less than
-# what Llama 3 reached:** here the ledger is wrong, and with it the verdict.
+# Llama 3's own variant, interleaved, is simulated at 42 % above, but does not fit by our
+# ledger. So its split stands here with another schedule. **The planner's first, with 16
+# tensor ranks, promises less than Llama 3 reached:** the ledger is wrong here, and with
+# it the verdict.
 #
 # A demo does the same search in a terminal, and says why the other strategies lose:
 
@@ -526,8 +527,8 @@ tokens = (4 / 180e9) / (6 / 2e14)  # where 6 P T / 2e14 = 4 P / 180e9
 reveal("19b-tokens", round(tokens), computed=True)
 
 # %% [markdown]
-# That is a third of a sequence of 2,048 tokens: on such nodes the all-reduce does not
-# dominate. *What if* each node had one card for its eight GPUs, 22.5 GB/s? By hand, eight
+# That is a third of a sequence of 2,048 tokens: on such nodes one sequence for each GPU is
+# enough. *What if* a node had one card for its eight GPUs, 22.5 GB/s? By hand, eight
 # times the tokens: 2.9 sequences. The simulator says less, as the figure below shows: its
 # layers compute more than products.
 
@@ -559,9 +560,9 @@ crossovers.draw_crossovers(found)
 
 # %% [markdown]
 # ZeRO-3 sends as much for few tokens as for many, and hidden messages slow computing
-# down: **what counts is bandwidth times the tokens of a micro-batch**. A pipeline needs
-# two to four micro-batches for each stage, as in 15a. By hand the third crossover is at
-# 22, in the simulator at 18: computing whole norms on each tensor rank costs more.
+# down: **what counts is bandwidth times the tokens of a micro-batch**. By hand the third
+# crossover is at 22, in the simulator at 18: computing whole norms on each tensor rank
+# costs more.
 
 # %% [markdown] tags=["instructor"]
 # ## To ten thousand GPUs: 6 minutes
@@ -594,9 +595,10 @@ draw_scaling({"strong scaling": left, "weak scaling": right})
 # %% [markdown]
 # At a fixed batch each GPU of 12,288 does half of what it did, since its pipeline has 12
 # micro-batches for 12 stages. With a growing batch the simulated line is flat: hardly
-# anything in a step depends on the number of replicas. The circles of ZeRO-3 lie far below
-# its line: exercise 1's miss. Those of Table 1 rise because its models grow, too. The squares fall because the second rank brings messages,
-# and shares the memory of one machine. But machines fail.
+# anything in a step depends on the number of replicas. The circles of ZeRO-3 lie far
+# below its line: exercise 1's miss. Those of Table 1 rise because its models grow, too.
+# The squares fall because the second rank brings messages, and shares the memory of one
+# machine. But machines fail.
 
 # %% [markdown]
 # ## Goodput
@@ -710,7 +712,7 @@ check("19b-break", break_the_planner)
 # %% [markdown]
 # ## What we saw
 #
-# * Constants fitted on other trainings miss ten rows of Megatron-LM by 9 % at most, and so does the best constant.
+# * Fitted on other trainings, the simulator misses ten rows of Megatron-LM by 9 % at most; so does the best single number.
 # * 79 of 82 published trainings are met within 4 % on average; ZeRO-3's rows of 2021 are not, and slow links do not explain them.
 # * Memory prunes, a bound orders, a timetable decides: of thousands of strategies, some hundreds are simulated.
 # * Over very slow links between nodes, stages beat replicas; with few micro-batches, tensor ranks beat stages.
