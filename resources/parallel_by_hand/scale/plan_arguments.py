@@ -74,7 +74,9 @@ def _own_gpu(text: str) -> dict[str, float]:
     try:
         facts = json.loads(Path(text).read_text(encoding="utf-8"))
         if all(key in OF_A_FILE and value > 0 for key, value in facts.items()):
-            return facts
+            if facts.get("gpus_per_node", 1) % 1 == 0:
+                return facts
+            allowed = "a file with a whole number of gpus_per_node"
     except OSError as problem:
         allowed = f"a file that can be read ({problem.strerror})"
     except (ValueError, TypeError, AttributeError):
@@ -111,7 +113,7 @@ def cluster_from_arguments(
         if field.startswith("link"):
             new = getattr(found, field)._replace(bandwidth=new)
         found = replace(found, **{field: new})
-    per_node = min(args.gpus_per_node or found.gpus_per_node, gpus)
+    per_node = int(min(args.gpus_per_node or found.gpus_per_node, gpus))
     if gpus % per_node:
         allowed = f"must be up to {per_node}, or a multiple of {per_node}"
         parser.error(f"argument --gpus: {allowed}, not {gpus}")

@@ -28,6 +28,7 @@ from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 from sidebyside.course.datasets import DATA
 
 PUBLISHED_RUNS = "published_runs.csv"
+OWN_RUNS = DATA / "own_runs.csv"
 
 _COLUMNS: dict[str, Callable] = dict.fromkeys(("source", "family", "model", "gpu"), str)
 _COLUMNS |= dict.fromkeys(("schedule", "recomputation"), str)
@@ -42,7 +43,7 @@ _COLUMNS |= dict.fromkeys(
 OPTIONAL = {  # column: its value where there is none
     "kv_heads": 0, "mlp_width": 0, "gated_mlp": 0, "experts": 1, "experts_per_token": 1,
     "tied": 1, "context": 1, "hsdp": 1, "precision": "bf16",
-    "expert_parallel": 1,
+    "expert_parallel": 1, "logit_bytes": 4,
 }  # fmt: skip
 PRECISIONS = {"bf16": 1, "fp8": 2}  # products in 8 bits have twice the peak
 
@@ -156,6 +157,7 @@ def _understood(read: dict) -> PublishedRow:
         context=read["context"],
         hybrid=read["hsdp"],
         expert=read["expert_parallel"],
+        logit=read["logit_bytes"],
     )
     by_the_way = read["batch"], read["tokens_per_s_per_gpu"]
     name = f"{read['model']} on {read['gpus']}"
@@ -230,10 +232,13 @@ def facts_of_rows(held: list[HeldRow]) -> dict:
 
 
 def print_mean_misses(held: list[HeldRow]) -> None:
-    """The simulator's and the best constant's, by family."""
+    """The simulator's and the best constant's, by family; and that of our own runs."""
     print(f"{'mean miss':<20} rows  simulator  best constant")
     for family, (rows, ours, constant) in mean_misses(held).items():
         print(f"{family:<20} {rows:4} {ours:10.1%} {constant:14.1%}")
+    own = hold_rows(read_published_rows(OWN_RUNS))
+    miss = mean(abs(one.miss) for one in own)
+    print(f"our own H200: {len(own)} rows of one GPU, mean miss {miss:.1%}")
 
 
 def print_rows(held: list[HeldRow]) -> None:

@@ -7,7 +7,6 @@ from parallel_by_hand.scale.training_plan import ADAPTERS, Model, Strategy
 from parallel_by_hand.sharding.ledger import SHARDED, Ledger, state_bytes
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, published_bytes
 
-LOGIT = 4  # bytes: logits and loss in float32
 LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in DeepSpeed
 
 
@@ -125,7 +124,7 @@ def _activations(
     of_ranks = [times * layers * kept + again for times in forwards]
     if model.vocabulary:
         tokens = model.sequence // strategy.context * strategy.micro_batch
-        of_ranks[-1] += LOGIT * tokens * model.vocabulary / strategy.tensor
+        of_ranks[-1] += strategy.logit * tokens * model.vocabulary / strategy.tensor
     return of_ranks
 
 
