@@ -416,7 +416,7 @@ check("19b-choose", choose)
 # %%
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
 
-for bandwidth in (22.5, 5, 1, 0.25):
+for bandwidth in (22.5, 5, 0.25):
     link = cluster.link_between._replace(bandwidth=bandwidth * 1e9)
     survey = survey_strategies(model, replace(cluster, link_between=link), 64)
     [step] = fastest_strategies(survey, 1)
@@ -473,17 +473,17 @@ from parallel_by_hand.scale.plan_pictures import print_place
 from parallel_by_hand.scale.plan_search import rank_of_split, split_of
 from parallel_by_hand.scale.published_runs import known_in_2021
 
-plain = TODAY._replace(fused_attention=False)
+of_2021 = TODAY._replace(fused_attention=False, hybrid=False, uneven=False)
 for run in megatron_runs()[5:7]:
-    survey = survey_strategies(run.model, run.cluster, run.batch, ways=plain)
+    survey = survey_strategies(run.model, run.cluster, run.batch, ways=of_2021)
     print_place(run.name, survey, split_of(run.strategy), known_in_2021)
 run = llama_runs()[0]
 survey = survey_strategies(run.model, run.cluster, run.batch)
-print_place(run.name, survey, split_of(run.strategy))
-*_, own, first = rank_of_split(survey, split_of(run.strategy))
+place, splits, own, first = rank_of_split(survey, split_of(run.strategy))
 published = 1e12 * run.teraflops / run.cluster.peak_flops
-print(f"  model utilisation: its split {own.model_utilisation:.0%},", end=" ")
-print(f"the first {first.model_utilisation:.0%}, published {published:.0%}")
+print(f"{run.name}: {place} of {splits}; model utilisation", end=" ")
+print(f"{own.model_utilisation:.0%}, the first {first.model_utilisation:.0%},", end=" ")
+print(f"published {published:.0%}")
 
 # %% [markdown]
 # One of Megatron's splits is the planner's own first. The other loses 30 %: a pipeline
