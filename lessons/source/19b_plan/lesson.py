@@ -334,7 +334,7 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # %% [markdown]
 # A *legal strategy* can run; whether it fits into memory is another question. Strategies
 # differ in three degrees, ZeRO's stage, the micro-batch, the schedule, recomputation, and
-# sequence parallel. Groups of nodes may hold all shards each (*hybrid sharding*). In our
+# sequence parallel. In 17b's hybrid sharding each group of nodes holds all shards. In our
 # list micro-batches are powers of two, messages always overlap, attention is fused.
 
 # %% [markdown]
