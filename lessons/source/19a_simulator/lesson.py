@@ -143,7 +143,7 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 # is a ring. What matters is where the ring lies. The ranks of a tensor group have
 # consecutive numbers, replicas are farther apart, and stages farthest. In a ring that
 # leaves a node, each member there adds its own network card, as with NCCL, up to the
-# speed of NVLink:
+# speed of NVLink: eight cards for 16 tensor ranks, and one for a data group, below.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of
@@ -524,7 +524,8 @@ from sidebyside import draw_timelines
 small = Model(layers=24, hidden=2304, heads=24, sequence=2048, vocabulary=51_200)
 link = Link(20e-6, 2e9)
 slow = replace(GPUS["A100"], nodes=2, link_between=link, contention=0.0)
-plans = [Strategy(16, micro_batch=4, fused_attention=True, overlap=o) for o in (0, 1)]
+plan = Strategy(data=16, micro_batch=4, fused_attention=True)
+plans = plan, replace(plan, overlap=True)
 steps = [simulate_step(small, slow, plan, batch=64) for plan in plans]
 names = "after backward", "overlapped"
 draw_timelines(
