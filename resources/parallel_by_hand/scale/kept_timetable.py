@@ -11,9 +11,16 @@ carries one message at a time.
 from functools import lru_cache
 from typing import NamedTuple
 
+from parallel_by_hand.pipeline.schedule_rules import (
+    needs,
+    peak_activations,
+    schedule_size,
+    timetable,
+)
 from parallel_by_hand.pipeline.schedules import (
     SCHEDULES_BY_NAME,
     Schedule,
+    ScheduledWork,
     read_instruction,
 )
 
@@ -25,8 +32,9 @@ class KeptTimetable(NamedTuple):
 
     `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
     place of the piece on a neighbouring stage that must be done before. `links` is the
-    number of the link that carries the result, `instructions` are lesson 15's. `kept`
-    are the forwards that each rank keeps at most.
+    number of the link that carries the result (two for each rank, and one for results
+    that go nowhere), `instructions` are lesson 15's. `kept` are the forwards that each
+    rank keeps at most.
     """
 
     ranks: list[int]
@@ -73,59 +81,17 @@ def kept_timetable(
 ) -> KeptTimetable:
     """The timetable of one of lesson 15's schedules, without times."""
     schedule = scheduled(name, ranks, microbatches, chunks)
-    stages = ranks * (chunks if name == "interleaved" and ranks > 1 else 1)
-    orders = [_read_order(order, rank, stages) for rank, order in enumerate(schedule)]
-    places: dict[tuple[int, int], int] = {}
+    stages, _ = schedule_size(schedule)
+    places: dict[ScheduledWork, int] = {}
     columns: list[tuple[int, int, int, int, str]] = []
-    position, moving = [0] * ranks, True
-    while moving:
-        moving = False
-        for rank, order in enumerate(orders):
-            while position[rank] < len(order):
-                work, microbatch = order[position[rank]]
-                needed = NOTHING
-                if (before := _neighbour(work, stages)) is not None:
-                    needed = places.get((before, microbatch))
-                    if needed is None:
-                        break
-                places[work, microbatch] = len(columns)
-                link = _link(work, rank, ranks, stages)
-                instruction = schedule[rank][position[rank]]
-                columns.append((rank, work, needed, link, instruction))
-                position[rank] += 1
-                moving = True
-    assert len(columns) == sum(map(len, orders)), "lesson 15's schedules all can run"
+    for _, _, rank, instruction in timetable(schedule):
+        work = read_instruction(instruction, rank)
+        kind = "FBW".index(work.kind)
+        before = [s for s in needs(work, stages) if s.stage != work.stage]
+        needed = places[before[0]] if before else NOTHING
+        after = work.stage + (1, -1, stages)[kind]
+        link = 2 * rank + kind if 0 <= after < stages else 2 * ranks
+        places[work] = len(columns)
+        columns.append((rank, kind * stages + work.stage, needed, link, instruction))
     lists = [list(column) for column in zip(*columns, strict=True)]
-    return KeptTimetable(
-        *lists, kept=tuple(_most_kept(order, stages) for order in orders)
-    )
-
-
-def _read_order(order: list[str], rank: int, stages: int) -> list[tuple[int, int]]:
-    works = (read_instruction(instruction, rank) for instruction in order)
-    return [("FBW".index(w.kind) * stages + w.stage, w.microbatch) for w in works]
-
-
-def _neighbour(work: int, stages: int) -> int | None:
-    """The same micro-batch's work on the stage before, or behind on the way back."""
-    kind, stage = divmod(work, stages)
-    if kind == 0:
-        return work - 1 if stage > 0 else None
-    return work + 1 if kind == 1 and stage < stages - 1 else None
-
-
-def _link(work: int, rank: int, ranks: int, stages: int) -> int:
-    """Two for each rank, one for each side; the last is no link: nothing is sent."""
-    kind, stage = divmod(work, stages)
-    sent = (kind == 0 and stage < stages - 1) or (kind == 1 and stage > 0)
-    return 2 * rank + kind if sent else 2 * ranks
-
-
-def _most_kept(order: list[tuple[int, int]], stages: int) -> int:
-    """Lesson 15's `peak_activations` of one rank."""
-    last = max(work // stages for work, _ in order)  # B, or W where there are any
-    kept = most = 0
-    for work, _ in order:
-        kept += {0: 1, last: -1}.get(work // stages, 0)
-        most = max(most, kept)
-    return most
+    return KeptTimetable(*lists, kept=tuple(peak_activations(schedule)))

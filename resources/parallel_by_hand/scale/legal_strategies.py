@@ -6,7 +6,7 @@ more than 1F1B, and waits less for messages.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from parallel_by_hand.scale.training_plan import (
@@ -66,40 +66,32 @@ def _strategies_of_split(
 ) -> Iterator[Strategy]:
     """All that is left to choose once the degrees are."""
     replicas, tensor, pipeline = split
-    for context in ways.contexts if model.sequence > SHORT else (1,):
-        if replicas % context == 0:
-            for strategy in _strategies_of_replicas(
-                model, batch, ways, replicas // context, tensor, pipeline
-            ):
-                shared = replace(strategy, context=context)
-                groups = shared.gpus // cluster.gpus_per_node
-                for expert in _divisors(model.experts):
-                    routed = replace(shared, expert=expert)
-                    yield routed
-                    if ways.hybrid and strategy.shard_stage > 1 and groups > 1:
-                        yield replace(routed, hybrid=groups)
-
-
-def _strategies_of_replicas(
-    model: Model, batch: int, ways: Ways, data: int, tensor: int, pipeline: int
-) -> Iterator[Strategy]:
     chunks = fewest_chunks(model.layers, pipeline)
     schedules = [("1f1b", chunks)]
     if pipeline > 1:
         thin = {chunks} | ({2, 4, model.layers // pipeline} if ways.uneven else set())
         schedules += [("gpipe", chunks)]
         schedules += [("interleaved", number) for number in sorted(thin - {0, 1})]
-    sizes = [2**k for k in range(batch.bit_length()) if batch % (data * 2**k) == 0]
-    for micro_batch in sizes or [1]:
-        for schedule, chunks in schedules:
-            for recomputation in RECOMPUTATIONS:
-                for stage in range(4) if data > 1 else (0,):
-                    for sequence in (False, True) if tensor > 1 else (False,):
-                        yield Strategy(
-                            data, tensor, pipeline, stage, micro_batch, schedule,
-                            recomputation, sequence, overlap=True, chunks=chunks,
-                            state=ways.state, fused_attention=ways.fused_attention,
-                        )  # fmt: skip
+    contexts = ways.contexts if model.sequence > SHORT else (1,)
+    for context in (number for number in contexts if replicas % number == 0):
+        data = replicas // context
+        sizes = [2**k for k in range(batch.bit_length()) if batch % (data * 2**k) == 0]
+        for size, (schedule, thin), recomputation, stage, sequence, expert in product(
+            sizes or [1],
+            schedules,
+            RECOMPUTATIONS,
+            range(4) if data > 1 else (0,),
+            (False, True) if tensor > 1 else (False,),
+            _divisors(model.experts),
+        ):
+            hybrid = ways.hybrid and stage > 1 and cluster.nodes > 1
+            for groups in (1, cluster.nodes) if hybrid else (1,):
+                yield Strategy(
+                    data, tensor, pipeline, stage, size, schedule, recomputation,
+                    sequence, overlap=True, chunks=thin, state=ways.state,
+                    fused_attention=ways.fused_attention, context=context,
+                    hybrid=groups, expert=expert,
+                )  # fmt: skip
 
 
 def legal_strategies(

@@ -83,6 +83,8 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         megatron.append(f"--num-layers-per-virtual-pipeline-stage {thin}")
     if s.sequence_parallel:
         megatron.append("--sequence-parallel")
+    if s.expert > 1:
+        megatron.append(f"--expert-model-parallel-size {s.expert}")
     if s.shard_stage:  # from stage 2 on by another way: its own FSDP
         zero = "--use-distributed-optimizer"
         megatron.append(zero if s.shard_stage == 1 else "--use-megatron-fsdp")

@@ -34,6 +34,7 @@ def _row(step: SimulatedStep) -> str:
         f"{s.schedule:<11} {s.recomputation:<9} {sum(step.memory) / 1e9:4.0f} GB "
         f"{step.seconds:6.2f} s {100 * step.model_utilisation:7.1f} %"
         + (f"  context {s.context}" if s.context > 1 else "")
+        + (f"  experts over {s.expert}" if s.expert > 1 else "")
         + (f"  in {s.hybrid} groups" if s.hybrid > 1 else "")
     )
 

@@ -14,7 +14,11 @@ from parallel_by_hand.scale.kept_timetable import scheduled
 from parallel_by_hand.scale.legal_strategies import TODAY, Ways, legal_strategies
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
-from parallel_by_hand.scale.step_memory import layers_of_stages, ledgers_of_ranks
+from parallel_by_hand.scale.step_memory import (
+    layers_of_ranks,
+    layers_of_stages,
+    ledgers_of_ranks,
+)
 from parallel_by_hand.scale.step_messages import expert_messages, tensor_messages
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
@@ -70,7 +74,7 @@ def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> 
     layer = sum(layer_seconds(model, cluster, strategy))
     layer += sum(message.seconds for message in around)
     ranks, count = strategy.pipeline, strategy.micro_batches(batch)
-    own = [sum(layers[rank::ranks]) for rank in range(ranks)]
+    own = layers_of_ranks(model, strategy)
     last = count * own[-1] + sum(layers[: ranks - 1])
     return layer * max(count * max(own), last)
 

@@ -98,8 +98,9 @@ class SimulatedStep:
         return over
 
     @property
-    def _experts(self) -> tuple[str, ...]:
-        return ("expert",) if self.strategy.expert > 1 else ()
+    def _groups(self) -> list[str]:
+        more = ["expert"] if self.strategy.expert > 1 else []
+        return ["tensor", "pipeline", "data", *more]
 
     @cached_property
     def spent(self) -> dict[str, float]:
@@ -112,18 +113,10 @@ class SimulatedStep:
         passages = [p for stage in self.stages for p in (stage.forward, stage.backward)]
         spent = {
             part: count * sum(getattr(p, part) for p in passages) / ranks
-            for part in ("computing", "tensor", "data", *self._experts)
+            for part in ("computing", *self._groups)
         }
-        passages = [(s.forward, s.backward) for s in self.stages]
-        forward, backward = (
-            tuple(p.total - p.pipeline for p in way)
-            for way in zip(*passages, strict=True)
-        )
-        at_once = self.planned._replace(
-            forward=forward, backward=backward, travel=0.0, sending=0.0
-        )
-        shorter = _last_end(run_pipeline_on_paper(at_once), self.ends)
-        spent["pipeline"] = self.seconds - shorter
+        at_once = run_pipeline_on_paper(self.planned._replace(travel=0.0, sending=0.0))
+        spent["pipeline"] += self.seconds - _last_end(at_once, self.ends)
         spent["computing"] += sum(end.update for end in self.ends) / ranks
         spent["data"] += sum(end.messages + end.after for end in self.ends) / ranks
         return spent | {"waiting": max(0.0, self.seconds - sum(spent.values()))}

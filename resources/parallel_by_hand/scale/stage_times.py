@@ -85,11 +85,9 @@ def times_of_stages(
             (0, ends[0], data.forward, stage < last),
             (1, ends[1], data.backward, stage > 0),
         ):
-            computing = count * layer[way] + extra[0]
-            tensor = count * around[way].seconds + extra[1]
             passage = PassageThroughStage(
-                computing,
-                tensor,
+                count * layer[way] + extra[0],
+                count * around[way].seconds + extra[1],
                 thin * shards.seconds,
                 slower if goes_on else 0.0,
                 count * routed[way].seconds,

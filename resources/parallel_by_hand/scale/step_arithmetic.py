@@ -92,8 +92,8 @@ def head_seconds(
 
 def unneeded_flops(model: Model, batch: int) -> float:
     """Of `step_flops`: the gradients of all weights, where these are frozen."""
-    layers = model.layers * 2 * model.active_matrices
-    return batch * model.sequence * (layers + head_flops(model))
+    weights = model.layers * model.active_matrices + model.hidden * model.vocabulary
+    return 2 * batch * model.sequence * weights
 
 
 def update_seconds(state: float, cluster: Cluster) -> float:

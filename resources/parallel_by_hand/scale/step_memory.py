@@ -1,6 +1,7 @@
 """The memory of a step: 17's ledger of each stage, with Korthikanti's activations."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from parallel_by_hand.scale.training_plan import ADAPTERS, Model, Strategy
@@ -12,8 +13,18 @@ LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in Deep
 
 def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
     """Layers of each stage: as equal as can be, as lesson 15 cuts."""
-    stages = strategy.stages
-    edges = [model.layers * stage // stages for stage in range(stages + 1)]
+    return _cut(model.layers, strategy.stages)
+
+
+def layers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
+    """Those of each rank of the pipeline, which may have several stages."""
+    layers, ranks = layers_of_stages(model, strategy), strategy.pipeline
+    return [sum(layers[rank::ranks]) for rank in range(ranks)]
+
+
+@lru_cache(maxsize=1024)
+def _cut(layers: int, stages: int) -> list[int]:
+    edges = [layers * stage // stages for stage in range(stages + 1)]
     return [b - a for a, b in pairwise(edges)]
 
 
@@ -41,9 +52,7 @@ def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     if strategy.expert == 1:
         return [0] * strategy.pipeline
     experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
-    layers = layers_of_stages(model, strategy)
-    ranks = strategy.pipeline
-    return [experts * sum(layers[rank::ranks]) for rank in range(ranks)]
+    return [experts * layers for layers in layers_of_ranks(model, strategy)]
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
@@ -53,8 +62,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
     another rank, a copy of the tied table.
     """
     ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
-    layers = layers_of_stages(model, strategy)
-    numbers = [layer * sum(layers[rank::ranks]) for rank in range(ranks)]
+    numbers = [layer * layers for layers in layers_of_ranks(model, strategy)]
     if model.vocabulary:
         table = -(-model.vocabulary // strategy.tensor) * model.hidden
         numbers[0] += table + (model.sequence * model.hidden if model.tied else 0)
@@ -144,19 +152,23 @@ def ledgers_of_ranks(
     if "parameters" in sharded:
         buffers += 2 * strategy.state.parameters * layer
     kept = _activations(model, strategy, forwards)
-    how, ranks = (strategy.shards, strategy.state), strategy.shard_ranks
-    ledgers = []
-    for numbers, experts, activations in zip(
-        numbers_of_ranks(model, strategy),
-        experts_of_ranks(model, strategy),
-        kept,
-        strict=True,
-    ):
-        everywhere = state_bytes(numbers - experts, ranks, *how)
-        shared_out = state_bytes(experts, ranks // strategy.expert, *how)
-        state = [a + b for a, b in zip(everywhere, shared_out, strict=True)]
-        if strategy.frozen:
-            adapters = state_bytes(round(numbers * ADAPTERS), ranks, strategy.shards)
-            state = [a + b for a, b in zip(state, adapters, strict=True)]
-        ledgers.append(Ledger(*state, buffers if ranks > 1 else 0, round(activations)))
-    return ledgers
+    if strategy.shard_ranks == 1:
+        buffers = 0
+    numbers = numbers_of_ranks(model, strategy)
+    of_ranks = list(zip(numbers, experts_of_ranks(model, strategy), strict=True))
+    states = {pair: _state_of_rank(strategy, *pair) for pair in set(of_ranks)}
+    return [
+        Ledger(*states[pair], buffers, round(activations))
+        for pair, activations in zip(of_ranks, kept, strict=True)
+    ]
+
+
+def _state_of_rank(strategy: Strategy, numbers: int, experts: int) -> list[int]:
+    """Bytes of parameters, gradients and optimiser, with those of adapters."""
+    ranks, shards, state = strategy.shard_ranks, strategy.shards, strategy.state
+    parts = [state_bytes(numbers - experts, ranks, shards, state)]
+    if experts:
+        parts += [state_bytes(experts, ranks // strategy.expert, shards, state)]
+    if strategy.frozen:
+        parts += [state_bytes(round(numbers * ADAPTERS), ranks, shards)]
+    return [sum(sizes) for sizes in zip(*parts, strict=True)]

@@ -14,7 +14,7 @@ from parallel_by_hand.collectives.all_reduce_costs import (
 from parallel_by_hand.scale.step_memory import (
     experts_of_ranks,
     hidden_numbers,
-    layers_of_stages,
+    layers_of_ranks,
     numbers_of_ranks,
     unsplit_numbers_in_memory,
 )
@@ -193,29 +193,22 @@ def data_messages(
 ) -> DataMessages:
     """DDP's all-reduce, or the halves into which ZeRO takes it apart (17a, 17b)."""
     numbers = numbers_of_ranks(model, strategy)[rank]
-    if strategy.expert == 1:
-        return _data_messages(model, cluster, strategy, rank, numbers, "data")
+    units = layers_of_ranks(model, strategy)[rank]  # each is a message of its own
     experts = experts_of_ranks(model, strategy)[rank]
-    both = [
-        _data_messages(model, cluster, strategy, rank, of_group, group)
-        for of_group, group in ((numbers - experts, "data"), (experts, "same experts"))
-    ]
-    return DataMessages(*(one.plus(other) for one, other in zip(*both, strict=True)))
+    found = _data_messages(cluster, strategy, numbers - experts, units, "data")
+    if not experts:
+        return found
+    other = _data_messages(cluster, strategy, experts, units, "same experts")
+    return DataMessages(*(a.plus(b) for a, b in zip(found, other, strict=True)))
 
 
 def _data_messages(
-    model: Model,
-    cluster: Cluster,
-    strategy: Strategy,
-    rank: int,
-    numbers: int,
-    group: str,
+    cluster: Cluster, strategy: Strategy, numbers: int, units: int, group: str
 ) -> DataMessages:
     """Of so many parameters, which each of the group has."""
     ranks = strategy.shard_ranks // (strategy.expert if group != "data" else 1)
     padded = ranks * -(-numbers // ranks)
     link = link_cost_of(group, cluster, strategy)
-    units = _units_of_rank(model, strategy, rank)  # each is a message of its own
 
     def half(size: float, units: int) -> StepMessage:
         return _half_ring(ranks, size / units, link).times(units)
@@ -240,11 +233,6 @@ def _data_messages(
     return DataMessages(forward=gather, backward=scatter.plus(gather), once=once)
 
 
-def _units_of_rank(model: Model, strategy: Strategy, rank: int) -> int:
-    """Layers of a rank: ZeRO's units, and the buckets of what overlaps."""
-    return sum(layers_of_stages(model, strategy)[rank :: strategy.pipeline])
-
-
 def norm_messages(
     model: Model, cluster: Cluster, strategy: Strategy, rank: int
 ) -> StepMessage:
@@ -257,5 +245,5 @@ def norm_messages(
         return StepMessage()
     size = strategy.state.gradients * unsplit_numbers_in_memory(model)
     link = link_cost_of("tensor", cluster, strategy)
-    layers = _units_of_rank(model, strategy, rank)
+    layers = layers_of_ranks(model, strategy)[rank]
     return _ring_seconds(strategy.tensor, size, link).times(layers)

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from parallel_by_hand.pipeline.schedule_rules import peak_activations, timetable
+from parallel_by_hand.pipeline.schedule_rules import timetable
 from parallel_by_hand.pipeline.schedules import SCHEDULES_BY_NAME
 from parallel_by_hand.scale import pipeline_times
 from parallel_by_hand.scale.kept_timetable import kept_timetable, scheduled
@@ -49,8 +49,8 @@ def seconds_of(name: str, travel: float, sending: float) -> float:
 
 @pytest.mark.parametrize("travel", [0, 0.5, 2, 6, 20])
 def test_messages_that_travel_while_ranks_go_on_cost_1f1b_more_than_gpipe(travel):
-    ways = 2 * 3 * travel  # there and back, over three links, and nothing else
-    assert seconds_of("gpipe", travel, 0) == pytest.approx(3 * 35 + ways)
+    # there and back over three links: GPipe waits once, 1F1B again and again
+    assert seconds_of("gpipe", travel, 0) == pytest.approx(105 + 6 * travel)
     assert seconds_of("1f1b", travel, 0) == pytest.approx(105 + 52 * travel)
 
 
@@ -78,4 +78,3 @@ def test_a_kept_timetable_is_lesson_15s(name, ranks, micro_batches, chunks):
     assert sorted(starts) == pytest.approx([slot.start for slot in slots])
     for rank, end in enumerate(ends):
         assert end == pytest.approx(max(s.end for s in slots if s.rank == rank))
-    assert list(kept.kept) == peak_activations(schedule)

@@ -114,6 +114,7 @@ IMPOSSIBLE = [
         {"pipeline": 4, "data": 2, "schedule": "interleaved", "batch": 18},
         "9 micro-batches in groups of at least 4: it needs a multiple of 2",
     ),
+    ({"data": 8, "expert": 2}, "1 experts and 8 data-parallel ranks cannot be shared"),
     ({"data": 8, "shard_stage": 4}, "shard_stage must be 0, 1, 2 or 3"),
     ({"data": 8, "model": Model(8, 500, 8, 256, 0)}, "500 hidden numbers cannot be"),
 ]
