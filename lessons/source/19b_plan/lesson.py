@@ -279,7 +279,8 @@ print_held_runs(llama)
 #
 # Three numbers are fitted for A100 and for H100: the shares of the peak that products and
 # attention reach, and how often the work between products moves its bytes. Here are the
-# 82 published trainings to which they belong, beside the best single utilisation:
+# 82 published trainings to which they belong, beside the best single utilisation, and
+# below them one H200 that we measured ourselves:
 
 # %%
 from parallel_by_hand.scale.published_table import (
