@@ -139,7 +139,7 @@ def travel_forward_only(schedule, forward, backward, travel):
 @wrong(
     "19a-pipeline",
     advice="who is busy while",
-    note="The sender waits, as in our simulator, but not in this exercise.",
+    note="The sender waits, as with a blocking send.",
 )
 def travel_and_a_busy_sender(schedule, forward, backward, travel):
     return play(schedule, forward, backward, travel, busy=True)

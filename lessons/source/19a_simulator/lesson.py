@@ -36,24 +36,27 @@
 #
 # A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines,
 # called *nodes*, of eight A100 each. Its shape is that of the 22 B model of Korthikanti
-# et al., 2022. Speeds, memory and power come from data sheets; the α of the links, the
-# efficiency and the price are our assumptions.
+# et al., 2022. Peak, memory bandwidth and power come from the data sheet. What programs
+# and NCCL make of them is fitted on published trainings (lesson 19b), and α and the
+# price are assumed. What is sold as 80 GB is a little more, 85 · 10⁹ bytes.
 
 # %%
 from dataclasses import replace
 
-from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.training_plan import Model, Strategy
 
 model = Model(layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200)
-cluster = replace(A100, nodes=8)
-strategy = Strategy(data=2, tensor=8, pipeline=4, recomputation="full")
+cluster = replace(GPUS["A100"], nodes=8)
+strategy = Strategy(
+    data=2, tensor=8, pipeline=4, recomputation="full", fused_attention=True
+)
 print(f"{model.numbers:,} parameters, {cluster.gpus} GPUs")
 cluster
 
 # %% [markdown]
 # A *strategy* says how many GPUs share what. The degrees multiply: 2 replicas × 8 tensor
-# ranks × 4 stages = 64 GPUs.
+# ranks × 4 stages = 64 GPUs. The attention is lesson 16b's *fused* one.
 #
 # ## Throughput
 #
@@ -87,9 +90,10 @@ print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2
 
 # %% [markdown]
 # Operations become seconds under lesson 13a's roofline. Large products reach only a share
-# of the peak: `cluster.efficiency`, which we assume to be 0.7. Between the products lie
-# norms, GELU, softmax and dropout. They write and read what the layer keeps, at the
-# memory's bandwidth. **The narrower the layer, the larger their part of its time:**
+# of the peak, `cluster.efficiency`, and those of the scores another, `attention`. Between
+# the products lie norms, GELU and the like. They move what the layer keeps at the
+# memory's bandwidth, `passes` times. And to start kernels takes time: no layer's forward
+# is faster than `launch`. **The narrower the layer, the less of the peak it reaches:**
 
 # %%
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
@@ -105,8 +109,8 @@ for hidden, heads in ((1536, 16), (6144, 64), (24576, 256)):
 # Utilisation is the operations of a step, divided by its seconds and by the peak of all
 # GPUs. There are two kinds. **Hardware utilisation** counts everything that is computed;
 # **model utilisation** counts what the model needs, which excludes the forward that
-# lesson 15b repeats to save memory. With full recomputation, hardware utilisation is 52
-# %. How large is model utilisation?
+# lesson 15b repeats to save memory. With full recomputation, Megatron-LM reached 163 of
+# 312 TF/s, 52 % of the hardware. How large is model utilisation, for our model?
 
 # %%
 from sidebyside import guess
@@ -137,9 +141,9 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 #
 # The simulator uses lesson 10b's costs: a link has an α and a bandwidth, and a collective
 # is a ring. What matters is where the ring lies. The ranks of a tensor group have
-# consecutive numbers, replicas are farther apart, and stages farthest. Here a ring that
-# leaves a node has one card of the network. With NCCL each member in the node adds its
-# own card, up to the speed of NVLink; `ring_of_all_cards=True` simulates that.
+# consecutive numbers, replicas are farther apart, and stages farthest. In a ring that
+# leaves a node, each member there adds its own network card, as with NCCL, up to the
+# speed of NVLink: eight cards for 16 tensor ranks, and one for a data group, below.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of
@@ -148,9 +152,7 @@ wide = replace(strategy, tensor=16, pipeline=2)
 for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
     for group in ("tensor", "data", "pipeline"):
         speed = link_cost_of(group, cluster, choice).bandwidth / 1e9
-        print(
-            f"{name}: {group:<8} {link_of(group, cluster, choice):<7} {speed:.0f} GB/s"
-        )
+        print(f"{name}: {group:<8} {link_of(group, cluster, choice):<7} {speed:g} GB/s")
 
 # %% [markdown]
 # ## Exercise 1: bytes per link
@@ -261,13 +263,9 @@ reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 # ## The pipeline
 #
 # One replica is enough: the other does the same at the same time. Each stage has a time
-# for forward and one for backward, messages included. Lesson 15's timetable plays the
-# schedule with these times, beside the formula for equal stages.
-#
-# In our simulator a stage that hands on a tensor waits until it has arrived, as with a
-# blocking send. This makes GPipe's bubble larger than 1F1B's over a slow link. Where
-# messages travel while their sender goes on, as in exercise 2, 1F1B's bubble is larger:
-# each of its stages waits again and again for an answer.
+# for forward and one for backward. Lesson 15's timetable plays the
+# schedule with these times, beside the formula for equal stages. A stage goes on while
+# its message travels.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
@@ -282,7 +280,23 @@ for words in (51_200, 512_000):
 # %% [markdown]
 # **Here, where stages are unequal, the bubble is larger than the formula says.** The last
 # stage computes the logits as well, and all others wait for it. The timetable shows that,
-# for any schedule.
+# for any schedule. Here are two schedules, as the links between nodes get slower:
+
+# %%
+from parallel_by_hand.scale.training_plan import Link
+
+for bandwidth in (22.5e9, 5e9, 1e9):
+    linked = replace(cluster, link_between=Link(10e-6, bandwidth))
+    print(f"{bandwidth / 1e9:4.1f} GB/s: bubble", end=" ")
+    for name in ("gpipe", "1f1b"):
+        plan = replace(strategy, schedule=name)
+        print(f"{name} {simulate_step(model, linked, plan, 16).bubble:.2f}", end=" ")
+    print()
+
+# %% [markdown]
+# **Here 1F1B's bubble is larger than GPipe's over slow links**: its stages take turns, so
+# each waits again and again for an answer. With GPipe all messages go one way first, and
+# most of them travel while stages work.
 
 # %% [markdown]
 # ## Exercise 2: messages that take their time
@@ -376,37 +390,44 @@ check("19a-pipeline", pipeline_seconds)
 #
 # Lesson 17's ledger gives the state of each stage, lesson 16b's formula the activations
 # of a layer, and lesson 15's schedule the number of micro-batches whose activations a
-# stage keeps. Here nothing is computed again, so activations count most:
+# stage keeps. Here is *plain* attention, which keeps all scores, and nothing is computed
+# again:
 
 # %%
 from parallel_by_hand.scale.step_tables import draw_memory
 
-keep_all = replace(strategy, recomputation="none")
+keep_all = replace(strategy, recomputation="none", fused_attention=False)
 draw_memory(simulate_step(model, cluster, keep_all, batch=16))
 
 # %% [markdown]
-# The first stage runs ahead by three micro-batches, so it is the fullest. Lesson 16b's
-# sequence parallel also splits what tensor ranks keep whole. *Selective recomputation*
-# repeats the scores and the mixing of the values, full recomputation the whole layer.
-# What does each of them cost?
+# The first stage runs ahead by three micro-batches, so it is the fullest, and its
+# activations count most. Lesson 16b's sequence parallel splits what tensor ranks keep
+# whole. *Selective recomputation* repeats the scores and the mixing of the values, full
+# recomputation the whole layer. Fused attention keeps no scores. What does each cost?
+
 
 # %%
-for choice in ("none", "selective", "full"):
-    for parallel in (False, True):
-        now = replace(strategy, recomputation=choice, sequence_parallel=parallel)
-        found = simulate_step(model, cluster, now, batch=16)
-        kept = found.memory.activations / 1e9
-        words = "split" if parallel else "whole"
-        print(f"{choice:<9} sequence {words}: {kept:5.1f} GB kept,", end=" ")
-        print(
-            f"{found.hardware_utilisation:.1%} hardware, {found.model_utilisation:.1%} model"
-        )
+def in_short(step) -> str:
+    kept = f"{step.memory.activations / 1e9:4.1f} GB kept"
+    shares = step.hardware_utilisation, step.model_utilisation
+    return "{}, {:.1%} hardware, {:.1%} model".format(kept, *shares)
+
+
+for name in ("plain none", "plain selective", "plain full", "fused full", "fused none"):
+    attention, again = name.split()
+    now = replace(strategy, recomputation=again, fused_attention=attention == "fused")
+    print(f"{name:<15}", in_short(simulate_step(model, cluster, now, batch=16)))
+split = replace(now, sequence_parallel=True)
+print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)))
 
 # %% [markdown]
-# **Here the recomputation that keeps the hardware busiest is the slowest.** Full
-# recomputation has the highest hardware utilisation of the three, and the lowest model
+# **With either attention, the recomputation that keeps the hardware busiest is the
+# slowest.** Full recomputation has the highest hardware utilisation and the lowest model
 # utilisation. For one model, batch and number of GPUs, model utilisation ranks strategies
 # by their speed.
+#
+# **Fused attention is faster than selective recomputation, and keeps less:** not even
+# dropout's masks, since today's models have no dropout.
 
 # %% [markdown] tags=["instructor"]
 # ## Overlap: 5 minutes
@@ -494,25 +515,38 @@ reveal("19a-overlap", 100 * (side_by_side(1.0, 1.0, units=12) - 1), computed=Tru
 
 # %% [markdown]
 # One message of twelve sticks out, and all others are hidden. Below, a model of 1.7
-# billion parameters trains on two nodes joined by a slow link, each GPU a replica:
+# billion parameters trains on two nodes joined by slow links, each GPU a replica:
 
 # %%
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
-from parallel_by_hand.scale.training_plan import Link
 from sidebyside import draw_timelines
 
 small = Model(layers=24, hidden=2304, heads=24, sequence=2048, vocabulary=51_200)
-slow = replace(A100, nodes=2, link_between=Link(20e-6, 6e9))
-drawn = {}
-for name, overlap in (("after backward", False), ("overlapped", True)):
-    plan = Strategy(data=16, micro_batch=4, recomputation="selective", overlap=overlap)
-    drawn[name] = timeline_of_step(simulate_step(small, slow, plan, batch=64))
-draw_timelines(drawn, stamp="simulated")
+link = Link(20e-6, 2e9)
+slow = replace(GPUS["A100"], nodes=2, link_between=link, contention=0.0)
+plan = Strategy(data=16, micro_batch=4, fused_attention=True)
+plans = plan, replace(plan, overlap=True)
+steps = [simulate_step(small, slow, plan, batch=64) for plan in plans]
+names = "after backward", "overlapped"
+draw_timelines(
+    dict(zip(names, map(timeline_of_step, steps), strict=True)), stamp="simulated"
+)
 
 # %% [markdown]
 # **Here messages take longer than backward, so overlap can hide no more than backward,
-# less one layer of it.** The step takes 1.30 s instead of 1.74 s. With a faster link, or
+# less one layer of it.** The step takes 0.60 s instead of 0.88 s. With faster links, or
 # more work between two messages, overlap would hide a larger part of them.
+#
+# But hiding is not free. The link's kernels take multiprocessors and memory bandwidth
+# from the products. In published trainings hidden messages slow computing down by about
+# four fifths of their time, our `contention`:
+
+# %%
+real = replace(slow, contention=GPUS["A100"].contention)
+print(f"{simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
+
+# %% [markdown]
+# **So overlap saves only a sixth of what it could hide.**
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
@@ -572,7 +606,7 @@ run_demo("scale/simulate.py", *shape.split(), *split.split())
 # Are the predictions right? Two ranks of this machine are a small cluster. `calibrate`
 # measures its constants: lesson 13a's operations per second and memory bandwidth, lesson
 # 10b's α and bandwidth of an all-reduce, and the efficiency, from one step of a small
-# model that sends nothing. It is not the 0.7 of large products: it absorbs all that the
+# model that sends nothing. It is not the 0.78 of large products: it absorbs all that the
 # simulator leaves out.
 
 # %%

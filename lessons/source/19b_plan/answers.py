@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from lessons.source.sample_answers import right, wrong
-from parallel_by_hand.scale.known_gpus import A100
+from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.training_plan import Link, Model, why_impossible
 
@@ -190,11 +190,7 @@ def choose_by_utilisation(model, cluster, batch, strategies):
 # 19b-break ----------------------------------------------------------------------------
 
 WIDE = Model(layers=32, hidden=2048, heads=16, sequence=2048, vocabulary=51_200)
-NARROW = Model(layers=24, hidden=1024, heads=8, sequence=2048, vocabulary=51_200)
-EIGHTS = replace(A100, nodes=2, efficiency=0.646, link_between=Link(1e-5, 5e9))
-FOURS = replace(
-    A100, gpus_per_node=4, nodes=4, efficiency=0.646, memory=20e9
-)  # links of 25 GB/s
+EIGHTS = replace(GPUS["A100"], nodes=2, link_between=Link(1e-5, 5e9))
 
 
 wrong(
@@ -208,7 +204,7 @@ wrong(
     advice="a link",
     name="with_fast_links",
     note="They leave the links fast, where planner and second opinion agree.",
-)(lambda: (WIDE, replace(EIGHTS, link_between=Link(1e-5, 25e9)), 32))
+)(lambda: (WIDE, replace(EIGHTS, link_between=Link(1e-5, 20e9)), 32))
 wrong(
     "19b-break",
     advice="at most 16",
@@ -237,9 +233,9 @@ wrong(
 
 @right("19b-break")
 def break_by_little_memory():
-    return [NARROW, FOURS, np.int64(64)]
+    return [WIDE, replace(EIGHTS, memory=14e9), np.int64(32)]
 
 
 @right("19b-break")
-def break_by_fewer_layers():
-    return replace(WIDE, layers=16), EIGHTS, 32.0
+def break_by_slower_links():
+    return WIDE, replace(EIGHTS, link_between=Link(1e-5, 4e9)), 32.0

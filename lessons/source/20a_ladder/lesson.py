@@ -320,8 +320,8 @@ from parallel_by_hand.capstone.simulated_rung import print_simulated
 print_simulated()
 
 # %% [markdown]
-# Now we climb, in two tables. The demo at the end climbs threads and torch's FSDP2 as
-# well.
+# Now we climb fourteen of the sixteen rungs, in two tables. The other two, threads and
+# torch's FSDP2, are left to the demo at the end.
 
 # %% [markdown]
 # Memory is that of the fullest rank: parameters, gradients and momentum when backward has
@@ -425,7 +425,7 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# The figure leaves out torch's DDP, whose bytes we cannot count. The black edge is the
+# The figure leaves out torch's DDP, whose bytes we cannot count: thirteen bars. The black edge is the
 # prediction. On this model activations are the largest of the four parts. ZeRO leaves
 # them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
 # micro-batches at a time. **2 × 2 × 2 holds less than any other rung.**
@@ -532,7 +532,9 @@ check("20a-inside", order_of_mesh)
 # its tensor group and 8,192 along the pipeline: in nodes of two ranks, data parallel
 # would be inside. Lesson 19a's large models send far more activations than gradients in a
 # step, and tensor ranks wait for them within every layer: so there tensor parallel stays
-# inside the node. A pipeline sends least in both, so its stages are outermost.
+# inside the node. A pipeline sends least in both. Megatron-LM puts its stages outermost;
+# Llama 3 puts data outermost, whose messages can leave before they are needed: from inside,
+# tensor, context, pipeline, data.
 
 # %% [markdown] tags=["instructor"]
 # ## Clipping on a mesh: 1 minute

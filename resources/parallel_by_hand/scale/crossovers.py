@@ -43,14 +43,16 @@ def _crossover_curves(
 def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
     """Sequences for each GPU: seconds of computing, and of data parallel's all-reduce.
 
-    1.7 billion parameters on 128 GPUs, nothing overlapped or computed again.
+    1.7 billion parameters on 128 GPUs, nothing overlapped or computed again. What if a
+    node had one network card for its eight GPUs?
     """
     row = paper.MEGATRON_TABLE_1[0]
     model = gpt(row.layers, row.hidden, row.heads)
+    one_card = replace(selene(128), ring_of_all_cards=False)
 
     def pair(count: int) -> tuple[float, ...]:
-        strategy = Strategy(data=128, micro_batch=1)
-        spent = simulate_step(model, selene(128), strategy, 128 * count).spent
+        strategy = Strategy(data=128, fused_attention=True)
+        spent = simulate_step(model, one_card, strategy, 128 * count).spent
         return spent["computing"], spent["data"]
 
     return _crossover_curves(counts, pair)
@@ -83,7 +85,7 @@ def _micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCu
     """
     row = paper.MEGATRON_TABLE_1[3]
     model, cluster = gpt(row.layers, row.hidden, row.heads), selene(8)
-    tensor = Strategy(tensor=8, recomputation="full")
+    tensor = Strategy(tensor=8, recomputation="full", fused_attention=True)
     pipeline = replace(tensor, tensor=1, pipeline=8)
 
     def pair(count: int) -> tuple[float, ...]:
@@ -109,6 +111,16 @@ WORDS = {  # x, the first curve, the second
 }
 
 
+LABELS = {  # which point they stand at, how far from it, how they are aligned
+    "computing": (4, (-8, 6), "right"),
+    "all-reduce": (-1, (0, -12), "right"),
+    "ZeRO-3": (2, (-4, -14), "right"),
+    "PTD": (1, (8, 4), "left"),
+    "tensor": (-1, (-22, 0), "right"),
+    "pipeline": (-1, (0, -40), "right"),
+}
+
+
 def draw_crossovers(found: dict[str, CrossoverCurves]):
     """A panel for each: seconds of a step, or of a part of it."""
     crossings = {name: first_crossing(curves) for name, curves in found.items()}
@@ -120,22 +132,12 @@ def draw_crossovers(found: dict[str, CrossoverCurves]):
     for ax, (name, curves) in zip(axes, found.items(), strict=True):
         unit, *names = WORDS[name]
         for label, y, colour in zip(names, curves[1:], COLOURS, strict=False):
-            place = len(curves.x) // 2 if name == "sequences" else -1
+            place, offset, side = LABELS[label]
             ax.plot(curves.x, y, color=colour, lw=2)
-            below = label == "pipeline"  # two lines that lie close together
             ax.annotate(
-                label,
-                (curves.x[place], y[place]),
-                xytext=(0, -40)
-                if below
-                else (-22, 0)
-                if label == "tensor"
-                else (-8, 6),
-                textcoords="offset points",
-                ha="right",
-                color=colour,
-                fontsize=8,
-            )
+                label, (curves.x[place], y[place]), offset, textcoords="offset points",
+                ha=side, color=colour, fontsize=8,
+            )  # fmt: skip
         ax.axvline(crossings[name], color="black", lw=0.8, ls=":")
         ax.set_xlabel(unit)
         ax.set_ylim(0)

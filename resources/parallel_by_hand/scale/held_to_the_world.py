@@ -1,15 +1,10 @@
 """What the simulator makes of published trainings, and by how much it misses."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from parallel_by_hand.scale.published_runs import PublishedRun, megatron_runs
+from parallel_by_hand.scale.published_runs import PublishedRun
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import step_flops
-
-FITTED_ON = (
-    6  # the row of Megatron's Table 1 on which the efficiency is fitted: 145.6 B
-)
 
 
 class HeldToTheWorld(NamedTuple):
@@ -29,18 +24,6 @@ def simulate_run(run: PublishedRun) -> HeldToTheWorld:
     step = simulate_step(run.model, run.cluster, run.strategy, run.batch)
     flops = step_flops(run.model, run.batch, run.counted)
     return HeldToTheWorld(run, step, flops / (step.seconds * run.cluster.gpus * 1e12))
-
-
-def fitted_efficiency(
-    runs: Callable[[float], list[PublishedRun]] = megatron_runs, row: int = FITTED_ON
-) -> float:
-    """The efficiency with which the simulator meets one row exactly, by bisection."""
-    low, high = 0.3, 1.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        held = simulate_run(runs(middle)[row])
-        low, high = (middle, high) if held.miss < 0 else (low, middle)
-    return middle
 
 
 def best_constant(published: list[float]) -> float:

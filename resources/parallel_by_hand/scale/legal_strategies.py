@@ -25,16 +25,15 @@ class Ways(NamedTuple):
     that do not cut a rank's layers evenly. `state` is in bytes for each number.
     """
 
-    fused_attention: bool = False
-    contexts: tuple[int, ...] = (1,)
-    hybrid: bool = False
-    uneven: bool = False
+    fused_attention: bool = True
+    contexts: tuple[int, ...] = (1, 2, 4, 8, 16)
+    hybrid: bool = True
+    uneven: bool = True
     state: StateBytes = MIXED
 
 
 SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
-OF_LESSONS = Ways()
-TODAY = Ways(True, (1, 2, 4, 8, 16), True, True)
+TODAY = Ways()
 
 
 def _divisors(number: int) -> list[int]:
@@ -96,7 +95,7 @@ def _strategies_of_split(
 
 
 def legal_strategies(
-    model: Model, cluster: Cluster, batch: int, ways: Ways = OF_LESSONS
+    model: Model, cluster: Cluster, batch: int, ways: Ways = TODAY
 ) -> Iterator[Strategy]:
     """Every strategy that can run, whether or not it fits into memory."""
     for split in _splits_of(cluster.gpus):
@@ -118,7 +117,7 @@ def why_no_strategy(
         degrees: dict[str, int] = dict(zip(names, split, strict=True))
         if any(degrees[degree] != count for degree, count in wanted.items()):
             continue
-        for strategy in _strategies_of_split(model, cluster, batch, OF_LESSONS, split):
+        for strategy in _strategies_of_split(model, cluster, batch, TODAY, split):
             problem = why_impossible(model, cluster, strategy, batch)
             if not problem:
                 return ""

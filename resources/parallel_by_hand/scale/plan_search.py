@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from parallel_by_hand.pipeline.schedule_rules import peak_activations
 from parallel_by_hand.scale.kept_timetable import scheduled
-from parallel_by_hand.scale.legal_strategies import OF_LESSONS, Ways, legal_strategies
+from parallel_by_hand.scale.legal_strategies import TODAY, Ways, legal_strategies
 from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
 from parallel_by_hand.scale.step_memory import (
@@ -84,7 +84,7 @@ def survey_strategies(
     cluster: Cluster,
     batch: int,
     tell: Tell = lambda line: None,
-    ways: Ways = OF_LESSONS,
+    ways: Ways = TODAY,
 ) -> StrategySurvey:
     """Count the memory of every legal strategy, and give a bound to those that fit."""
     legal = list(legal_strategies(model, cluster, batch, ways))
@@ -127,7 +127,7 @@ def fastest_strategies(
         simulated += 1
         if simulated % 100 == 0:
             tell(f"{simulated:,} simulated, the best takes {min(times):.2f} s")
-    tell(f"{simulated:,} simulated: none of the others can be faster")
+    tell(f"{simulated:,} simulated: none of the others can be faster in this model")
     steps = sorted(best.values(), key=lambda step: step.seconds)
     return [s for n, s in enumerate(steps) if n < count or s.seconds < up_to]
 

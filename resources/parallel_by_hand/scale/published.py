@@ -86,8 +86,6 @@ LLAMA_TABLE_4 = [
 ]
 """405 B. DP is the product of the others' rest; the paper's latest version prints 4 in
 the third row, the product of the row says 8."""
-LLAMA_LAYERS, LLAMA_HIDDEN, LLAMA_HEADS, LLAMA_VOCABULARY = 126, 16_384, 128, 128_256
-"""Table 3. Its layers have gates and shared keys; 12 h^2 numbers a layer is 1 % off."""
 
 # Huang et al. 2019, GPipe, Table 2, Transformer-48.
 GPIPE_PARTITIONS = 2, 4, 8

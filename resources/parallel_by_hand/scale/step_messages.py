@@ -2,7 +2,7 @@
 
 A collective is lesson 10b's ring. GPUs are numbered so that those of a tensor group
 stand side by side, then the replicas, then the stages of the pipeline: whoever talks
-most is nearest. A group that does not fit into a node is as slow as its slowest link.
+most is nearest. A ring over nodes uses the network card of each member in a node.
 """
 
 from typing import NamedTuple

@@ -13,7 +13,6 @@ from parallel_by_hand.scale.plan_search import (
     split_of,
     survey_strategies,
 )
-from parallel_by_hand.scale.published_runs import EFFICIENCY
 from parallel_by_hand.scale.second_opinion import second_opinion, with_slower_links
 from parallel_by_hand.scale.simulated_step import simulate_step
 from parallel_by_hand.scale.training_plan import Model, why_impossible
@@ -75,11 +74,11 @@ def test_a_sentence_says_why_nothing_is_legal():
 
 
 def test_slower_links_change_nothing_within_a_node():
-    node = replace(A100, nodes=1, efficiency=EFFICIENCY)
+    node = replace(A100, nodes=1)
     assert second_opinion(SMALL, node, 16).loss == 0
     slower = with_slower_links(NODES)
     assert slower.link_within == NODES.link_within
-    assert slower.link_between.bandwidth == 0.7 * NODES.link_between.bandwidth
+    assert slower.link_between.bandwidth == 0.25 * NODES.link_between.bandwidth
 
 
 def test_nothing_fits_and_nothing_is_legal_are_told_apart():
