@@ -75,12 +75,13 @@ def _strategies_of_split(
     contexts = ways.contexts if model.sequence > SHORT else (1,)
     for context in (number for number in contexts if replicas % number == 0):
         data = replicas // context
-        sizes = [2**k for k in range(batch.bit_length()) if batch % (data * 2**k) == 0]
+        powers = {2**k for k in range(batch.bit_length())}
+        sizes = [n for n in sorted(powers | {3, 6, 12, 24}) if batch % (data * n) == 0]
         for size, (schedule, thin), recomputation, stage, sequence, expert in product(
             sizes or [1],
             schedules,
             RECOMPUTATIONS,
-            range(4) if data > 1 else (0,),
+            range(4) if replicas > 1 else (0,),
             (False, True) if tensor > 1 else (False,),
             _divisors(model.experts),
         ):

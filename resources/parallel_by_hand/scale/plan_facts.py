@@ -109,6 +109,8 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         "training.local_batch_size": s.micro_batch,
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
+    if s.expert > 1:
+        titan["parallelism.expert_parallel_degree"] = s.expert
     if s.pipeline > 1:  # a local batch is cut into micro-batches
         names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
         titan |= {

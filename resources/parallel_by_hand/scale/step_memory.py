@@ -158,7 +158,7 @@ def ledgers_of_ranks(
     of_ranks = list(zip(numbers, experts_of_ranks(model, strategy), strict=True))
     states = {pair: _state_of_rank(strategy, *pair) for pair in set(of_ranks)}
     return [
-        Ledger(*states[pair], buffers, round(activations))
+        Ledger(*states[pair], buffers=buffers, activations=round(activations))
         for pair, activations in zip(of_ranks, kept, strict=True)
     ]
 
