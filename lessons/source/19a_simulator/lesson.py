@@ -91,9 +91,10 @@ print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2
 # %% [markdown]
 # Operations become seconds under lesson 13a's roofline. Large products reach only a share
 # of the peak, `cluster.efficiency`, and those of the scores another, `attention`. Between
-# the products lie norms, GELU and the like. They move what the layer keeps at the
-# memory's bandwidth, `passes` times. And to start kernels takes time: no layer's forward
-# is faster than `launch`. **The narrower the layer, the less of the peak it reaches:**
+# the products lie norms, GELU and the like. They move what the layer keeps `passes`
+# times, at the memory's bandwidth. Starting kernels takes time, too: no layer's forward
+# is faster than `launch`. **The narrower the layer, the less of the peak it reaches.** At
+# h = 1536 it is `launch` that decides:
 
 # %%
 from parallel_by_hand.scale.step_arithmetic import layer_seconds
@@ -422,12 +423,12 @@ print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)
 
 # %% [markdown]
 # **With either attention, the recomputation that keeps the hardware busiest is the
-# slowest.** Full recomputation has the highest hardware utilisation and the lowest model
-# utilisation. For one model, batch and number of GPUs, model utilisation ranks strategies
+# slowest.** Before the split, full recomputation has the highest hardware utilisation
+# and, with either attention, the lowest model utilisation. For one model, batch and number of GPUs, model utilisation ranks strategies
 # by their speed.
 #
-# **Fused attention is faster than selective recomputation, and keeps less:** not even
-# dropout's masks, since today's models have no dropout.
+# **Fused attention is faster than selective recomputation.** It keeps less mostly because
+# our fused models, like today's, have no dropout, and so no masks.
 
 # %% [markdown] tags=["instructor"]
 # ## Overlap: 5 minutes
@@ -538,15 +539,16 @@ draw_timelines(
 # more work between two messages, overlap would hide a larger part of them.
 #
 # But hiding is not free. The link's kernels take multiprocessors and memory bandwidth
-# from the products. In published trainings hidden messages slow computing down by about
-# four fifths of their time, our `contention`:
+# from the products. Fitted on published trainings, mostly with sharded parameters, hidden
+# messages slow computing down by four fifths of their time, our `contention`:
 
 # %%
 real = replace(slow, contention=GPUS["A100"].contention)
 print(f"{simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
 
 # %% [markdown]
-# **So overlap saves only a sixth of what it could hide.**
+# **If that held on this link, overlap would save less than a fifth of what it could.** On
+# a slow link the kernels mostly wait, so expect more.
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
@@ -571,7 +573,8 @@ print_step(step)
 # is lesson 15's: waiting for other stages as a share of the pipeline's time, which ends
 # before the gradients are exchanged.
 #
-# The figure shows 8 micro-batches in four stages, and a link for each stage. In a pale
+# The figure shows 8 micro-batches in four stages. Each link shows the gradients' messages
+# only. In a pale
 # bar, "wait", a stage waits for its own messages; in a grey gap, for another stage.
 
 # %%
@@ -627,9 +630,9 @@ print_held(hold_to_this_machine(here, unseen, batch=16))
 
 # %% [markdown]
 # **Every rank sends exactly the bytes that were predicted**, on a busy machine as well. The
-# seconds are another matter. In one run on a quiet machine three strategies missed by less
-# than 15 %, and tensor parallel by 40 %. On a busy machine all four miss by a quarter or a
-# half: then the seconds say little, and the bytes are what counts.
+# seconds are another matter. In our quiet runs three strategies missed by less than 15 %,
+# and tensor parallel by up to half. On a busy machine all four may: then the seconds say
+# little, and the bytes are what counts.
 #
 # There are other likely reasons for a miss. Products of other sizes have another
 # efficiency, and the ranks of a tensor group wait for each other in every layer. A

@@ -98,7 +98,7 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
         megatron.append("--recompute-method uniform --recompute-num-layers 1")
     if s.overlap and s.data > 1 and s.shard_stage < 2:
         megatron.append("--overlap-grad-reduce")
-    shard = s.shard_ranks // s.context if s.shard_stage > 1 else 1
+    shard = s.shard_ranks // s.context if s.shard_stage else 1  # it has no less
     titan = {
         "parallelism.data_parallel_shard_degree": shard,
         "parallelism.data_parallel_replicate_degree": s.data // shard,
@@ -126,7 +126,8 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
     return {
         "simulate.py": ours.replace(" True", ""),
         "Megatron-LM": " ".join(megatron),
-        "torchtitan": "  ".join(f"{key} = {value}" for key, value in titan.items()),
+        "torchtitan" + " (shards parameters, too)" * (s.shard_stage in (1, 2)):
+            "  ".join(f"{key} = {value}" for key, value in titan.items()),
     }
 
 

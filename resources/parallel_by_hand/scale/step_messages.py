@@ -5,6 +5,7 @@ stand side by side, then the replicas, then the stages of the pipeline: whoever 
 most is nearest. A ring over nodes uses the network card of each member in a node.
 """
 
+import math
 from typing import NamedTuple
 
 from parallel_by_hand.collectives.all_reduce_costs import (
@@ -36,13 +37,9 @@ class StepMessage(NamedTuple):
         return StepMessage(self.size + other.size, self.seconds + other.seconds)
 
 
-def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
-    """ "within" a node or "between" nodes: the link of the group's slowest neighbours.
-
-    `group` is "tensor", "context", "expert", "data", "same experts", "hybrid" or
-    "pipeline".
-    """
-    reach = {
+def _reach_of(group: str, strategy: Strategy) -> int:
+    """GPUs in a row that hold one group and whatever lies between its members."""
+    return {
         "tensor": strategy.tensor,
         "context": strategy.tensor * strategy.context,
         "expert": strategy.tensor * strategy.expert,
@@ -50,12 +47,25 @@ def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
         "same experts": strategy.tensor * strategy.shard_ranks,
         "hybrid": strategy.tensor * strategy.replicas,
         "pipeline": strategy.gpus,
-    }
-    return "within" if reach[group] <= cluster.gpus_per_node else "between"
+    }[group]
+
+
+def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
+    """ "within" a node or "between" nodes: the link of the group's slowest neighbours.
+
+    `group` is "tensor", "context", "expert", "data", "same experts", "hybrid" or
+    "pipeline". Groups of six in nodes of eight: one of them lies in two nodes.
+    """
+    per_node = cluster.gpus_per_node
+    inside = per_node % _reach_of(group, strategy) == 0 or strategy.gpus <= per_node
+    return "within" if inside else "between"
 
 
 def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
-    """The link's cost; a ring over nodes may use the card of each member in a node."""
+    """The link's cost; a ring over nodes may use the card of each member in a node.
+
+    The node with the fewest members has as many as the greatest common divisor says.
+    """
     if link_of(group, cluster, strategy) == "within":
         return cluster.link_within
     if not cluster.ring_of_all_cards or group == "pipeline":
@@ -65,7 +75,8 @@ def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
         "same experts": strategy.tensor * strategy.expert,
         "hybrid": strategy.tensor * strategy.shard_ranks,
     }
-    members = max(1, cluster.gpus_per_node // nearer.get(group, strategy.tensor))
+    fewest = math.gcd(_reach_of(group, strategy), cluster.gpus_per_node)
+    members = max(1, fewest // nearer.get(group, strategy.tensor))
     bandwidth = members * cluster.link_between.bandwidth
     return cluster.link_between._replace(
         bandwidth=min(bandwidth, cluster.link_within.bandwidth)

@@ -36,6 +36,7 @@ def test_a_group_that_leaves_its_node_uses_the_slow_link():
         (8, 2, 4): ("within", "between", "between"),
         (16, 1, 4): ("between", "between", "between"),
         (2, 4, 8): ("within", "within", "between"),
+        (6, 4, 2): ("between", "between", "between"),
     }
     for (tensor, data, pipeline), links in spans.items():
         strategy = Strategy(data=data, tensor=tensor, pipeline=pipeline)
