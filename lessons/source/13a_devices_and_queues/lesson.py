@@ -728,7 +728,7 @@ else:
     print("no GPU here, so nothing is timed")
 
 # %% [markdown]
-# *Published*, not measured here: what this lesson's programs said on one NVIDIA H200,
+# *Published* by us, not measured here: what this lesson's programs said on one NVIDIA H200,
 # with torch 2.11, from [the table of all programs](../resources/gpu_paths.txt).
 #
 # | | |

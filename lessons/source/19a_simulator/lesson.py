@@ -37,8 +37,9 @@
 # A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines,
 # called *nodes*, of eight A100 each. Its shape is that of the 22 B model of Korthikanti
 # et al., 2022. Peak, memory bandwidth and power come from the data sheet. What programs
-# and NCCL make of them is fitted on published trainings (lesson 19b), and α and the
-# price are assumed. What is sold as 80 GB is a little more, 85 · 10⁹ bytes.
+# make of them is fitted on published trainings, as lesson 19b shows. NCCL's share of a
+# card was measured by others; the rest, such as α and the price, is assumed. What is
+# sold as 80 GB is a little more, 85 · 10⁹ bytes.
 
 # %%
 from dataclasses import replace
@@ -144,7 +145,7 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 # is a ring. What matters is where the ring lies. The ranks of a tensor group have
 # consecutive numbers, replicas are farther apart, and stages farthest. In a ring that
 # leaves a node, each member there adds its own network card, as with NCCL, up to the
-# speed of NVLink: eight cards for 16 tensor ranks, and one for a data group, below.
+# speed of NVLink. Below, 16 tensor ranks use eight cards, and a data group uses one.
 
 # %%
 from parallel_by_hand.scale.step_messages import link_cost_of, link_of
@@ -229,10 +230,10 @@ check("19a-bytes", bytes_sent)
 # micro-batch; gradients depend on the parameters alone, and travel once. So the strategy
 # decides which of the two a GPU sends.
 #
-# By hand: a message is 100 bytes. The tensor group gets 4 · 1 layer · 2 micro-batches · 100 =
-# 800. A stage in the middle sends 2 · 2 · 100 = 400; with two stages it would be 200,
-# since each has one neighbour. The gradients are 1,200 bytes, and a ring of two sends as
-# many.
+# By hand: a message is 100 bytes. The tensor group gets 4 · 1 layer · 2 micro-batches ·
+# 100 = 800. A stage in the middle sends 2 · 2 · 100 = 400; with two stages it would be
+# 200, since each has one neighbour. The gradients are 1,200 bytes, and a ring of two
+# sends as many.
 
 # %% [markdown]
 # For the 22 B model: the batch has 16 sequences, so each replica has 8 micro-batches of
@@ -265,8 +266,8 @@ reveal("19a-tensor", step.sent["tensor"] / step.sent["data"], computed=True)
 #
 # One replica is enough: the other does the same at the same time. Each stage has a time
 # for forward and one for backward. Lesson 15's timetable plays the
-# schedule with these times, beside the formula for equal stages. A stage goes on while
-# its message travels.
+# schedule with these times, beside the formula for equal stages. Here a stage goes on
+# while its message travels; in Megatron-LM's 1F1B it waits.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
@@ -323,8 +324,9 @@ for bandwidth in (22.5e9, 5e9, 1e9):
 #
 # <details><summary>Hint 2: an idea</summary>
 #
-# Keep when each (rank, instruction) was done, and when each rank is free again. Go through the
-# ranks again and again; let each do its next instruction if what it needs is done already.
+# Keep when each (rank, instruction) was done, and when each rank is free again. Go
+# through the ranks again and again; let each do its next instruction if what it needs
+# is done already.
 #
 # </details>
 #
@@ -339,8 +341,8 @@ for bandwidth in (22.5e9, 5e9, 1e9):
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, messages that take their time: 20 minutes
 #
-# Expected: travel added to the sender's time; travel on the way forward only; a loop that runs
-# once through all ranks, which is not enough for the way back; the formula.
+# Expected: travel added to the sender's time; travel on the way forward only; a loop
+# that runs once through all ranks, which is not enough for the way back; the formula.
 
 
 # %% exercise="19a-pipeline"
@@ -375,16 +377,16 @@ check("19a-pipeline", pipeline_seconds)
 # whichever is later. The order in which the loop visits the ranks does not matter, since
 # each start is computed from times that no longer change.
 #
-# By hand: rank 0 does F0 and F1 until 2. F0 reaches rank 1 at 2, which does F0 and F1 until 4, B0
-# until 6 and B1 until 8. B0's gradient reaches rank 0 at 7, and it ends B0 at 9 and B1 at 11.
-# Without travel it would be 9. Travel is paid twice, not once for each message: later
-# ones arrive while the rank is busy.
+# By hand: rank 0 does F0 and F1 until 2. F0 reaches rank 1 at 2. Rank 1 does F0 and F1
+# until 4, B0 until 6, B1 until 8. B0's gradient reaches rank 0 at 7; rank 0 ends B0 at
+# 9, B1 at 11. Without travel it would be 9. Travel is paid twice, not once for each
+# message: later ones arrive while the rank is busy.
 
 # %% [markdown] tags=["instructor"]
 # ## Memory: 4 minutes
 #
-# Ask which stage is the fullest, before the figure. 1F1B's first stage runs ahead (15b). Then ask
-# what recomputation buys, and who pays for it: the table says both.
+# Ask which stage is the fullest, before the figure. 1F1B's first stage runs ahead
+# (15b). Then ask what recomputation buys, and who pays for it: the table says both.
 
 # %% [markdown]
 # ## Memory
@@ -392,7 +394,7 @@ check("19a-pipeline", pipeline_seconds)
 # Lesson 17's ledger gives the state of each stage, lesson 16b's formula the activations
 # of a layer, and lesson 15's schedule the number of micro-batches whose activations a
 # stage keeps. Here is *plain* attention, which keeps all scores, and nothing is computed
-# again:
+# again. Hatched is what CUDA and NCCL take for themselves:
 
 # %%
 from parallel_by_hand.scale.step_tables import draw_memory
@@ -424,8 +426,8 @@ print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)
 # %% [markdown]
 # **With either attention, the recomputation that keeps the hardware busiest is the
 # slowest.** Before the split, full recomputation has the highest hardware utilisation
-# and, with either attention, the lowest model utilisation. For one model, batch and number of GPUs, model utilisation ranks strategies
-# by their speed.
+# and, with either attention, the lowest model utilisation. For one model, batch and
+# number of GPUs, model utilisation ranks strategies by their speed.
 #
 # **Fused attention is faster than selective recomputation.** It keeps less mostly because
 # our fused models, like today's, have no dropout, and so no masks.
@@ -475,8 +477,8 @@ print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, add overlap: 10 minutes
 #
-# Expected: the larger of both sums, which forgets that the first message waits for the first
-# layer; and a link that carries several messages at once.
+# Expected: the larger of both sums, which forgets that the first message waits for the
+# first layer; and a link that carries several messages at once.
 
 
 # %% exercise="19a-overlap"
@@ -496,11 +498,11 @@ check("19a-overlap", backward_with_overlap)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 19a-overlap -->
-# Why it works: a message leaves when its gradients are ready and the link is free. The last message
-# is not sent before the last layer is done, so the link's clock ends last.
+# Why it works: a message leaves when its gradients are ready and the link is free. The
+# last message is not sent before the last layer is done, so the link's clock ends last.
 #
-# By hand: gradients are ready at 2, 3 and 4. The link is busy from 2 to 3, from 3 to 6 and from 6
-# to 7. So 7 seconds, where one after the other would take 9.
+# By hand: gradients are ready at 2, 3 and 4. The link is busy from 2 to 3, from 3 to 6
+# and from 6 to 7. So 7 seconds, where one after the other would take 9.
 
 # %% [markdown]
 # Take 12 equal layers, and messages that take as long as the layers. By how many percent
@@ -700,5 +702,6 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 #
 # ## Next
 #
-# The misses were those of two cores. Lesson 19b checks the same simulator against published
-# tables of thousands of GPUs, and lets it search: which strategy for this model and this cluster?
+# The misses were those of two cores. Lesson 19b checks the same simulator against
+# published tables of thousands of GPUs, and lets it search: which strategy for this
+# model and this cluster?

@@ -677,10 +677,10 @@ run_demo("capstone/own_two_dimensions.py")
 #
 # | | the mesh of 2 × 2 × 2 |
 # |---|---|
-# | torchtitan | `--parallelism.data_parallel_shard_degree 2 --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2`; its data ranks hold shards, as in ZeRO-3 |
+# | torchtitan | `--parallelism.data_parallel_shard_degree 2 --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2`; its data ranks hold shards, and with a pipeline keep layers gathered until backward |
 # | Megatron-LM | `--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2`; data is what remains |
 # | DeepSpeed | `PipelineModule(topology=PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2))` |
-# | JAX | `jax.make_mesh((2, 2, 2), ("data", "pipeline", "tensor"))` and a `PartitionSpec` for each array |
+# | JAX | `jax.make_mesh((2, 2, 2), ("data", "pipeline", "tensor"))` and a `PartitionSpec` for each array; the pipeline's schedule is yours to write |
 
 # %% [markdown]
 # ## What we saw

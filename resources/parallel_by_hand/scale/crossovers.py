@@ -78,7 +78,7 @@ def _fixed_batch_curves(
     return _crossover_curves(counts, pair)
 
 
-def _micro_batch_curves(counts: Iterable[int] = range(8, 129, 8)) -> CrossoverCurves:
+def _micro_batch_curves(counts: Iterable[int] = range(4, 41, 4)) -> CrossoverCurves:
     """Micro-batches: seconds of tensor parallel, and of a pipeline, within a machine.
 
     18.4 billion parameters on one machine of eight GPUs, all of them in one group.

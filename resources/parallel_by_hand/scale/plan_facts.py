@@ -126,8 +126,10 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
     return {
         "simulate.py": ours.replace(" True", ""),
         "Megatron-LM": " ".join(megatron),
-        "torchtitan" + " (shards parameters, too)" * (s.shard_stage in (1, 2)):
-            "  ".join(f"{key} = {value}" for key, value in titan.items()),
+        "torchtitan"
+        + " (shards parameters, too)" * (s.shard_stage in (1, 2)): "  ".join(
+            f"{key} = {value}" for key, value in titan.items()
+        ),
     }
 
 
