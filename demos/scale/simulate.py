@@ -109,7 +109,8 @@ def main() -> None:
 
     timeline = timeline_of_step(step)
     if args.json:
-        print(json.dumps(facts_of_step(step, args.tokens), indent=1))
+        asked = {"model": vars(step.model), "gpu": args.gpu, "batch": args.batch}
+        print(json.dumps(asked | facts_of_step(step, args.tokens), indent=1))
     else:
         print_step(step)
         print_training(step, args.tokens)

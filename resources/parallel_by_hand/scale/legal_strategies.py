@@ -32,6 +32,7 @@ class Ways(NamedTuple):
     state: StateBytes = MIXED
 
 
+SEARCHED = "1f1b", "gpipe", "interleaved"
 SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
 TODAY = Ways()
 
@@ -122,7 +123,8 @@ def why_no_strategy(
             problem = why_impossible(model, cluster, strategy, batch)
             if not problem:
                 return ""
-            reasons.append((strategy.stages, strategy.tensor, problem))
+            plain = strategy.stages, strategy.tensor, strategy.hybrid
+            reasons.append((*plain, problem))
     if not reasons:
         asked = " x ".join(f"{degree} {count}" for degree, count in wanted.items())
         verb = "is not" if len(wanted) == 3 else "does not divide"

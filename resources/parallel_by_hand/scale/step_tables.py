@@ -26,10 +26,10 @@ def print_step(step: SimulatedStep) -> None:
     _print_seconds_spent(step)
     flops = step.hardware_utilisation * step.cluster.peak_flops / 1e12
     print(
-        f"utilisation: hardware {100 * step.hardware_utilisation:.1f} % "
-        f"({flops:.0f} TF/s on each GPU), model {100 * step.model_utilisation:.1f} %"
+        f"utilisation: hardware {step.hardware_utilisation:.1%} "
+        f"({flops:.0f} TF/s on each GPU), model {step.model_utilisation:.1%}"
     )
-    print(f"bubble {100 * step.bubble:.1f} %, idle {100 * step.idle:.1f} %")
+    print(f"bubble {step.bubble:.1%}, idle {step.idle:.1%}")
     _print_memory(step)
     _print_bytes_sent(step)
     print(f"cost {step.cost:,.2f} for the step, energy {step.energy / 3.6e6:,.2f} kWh")
@@ -54,8 +54,9 @@ def _print_memory(step: SimulatedStep) -> None:
             print("...")
         row = *step.ledgers[rank], sum(step.ledgers[rank])
         print(f"stage {rank:<3}" + "".join(f"{size / 1e9:12.2f}" for size in row))
-    room = step.cluster.memory / 1e9
-    print(f"{'fits' if step.fits else 'does not fit'} into {room:,.0f} GB")
+    room = step.cluster.memory
+    print(f"{'fits' if step.fits else 'does not fit'} into {room / 1e9:,.0f} GB "
+          f"({room / 2**30:,.1f} GiB)")  # fmt: skip
 
 
 def _print_bytes_sent(step: SimulatedStep) -> None:
