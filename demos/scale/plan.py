@@ -45,8 +45,6 @@ from parallel_by_hand.scale.plan_sweep import draw_sweep, print_sweep, sweep_gpu
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 from sidebyside import at_least, picture_file, program_parser, run_program
 
-ASKED = "gpu", "gpus", "batch", "optimizer", "precision"
-
 
 class Question(NamedTuple):
     """What is to be planned; what was `said` of a strategy is by field."""
@@ -142,8 +140,8 @@ def main() -> None:
         )
         facts = (sweep if args.sweep else plan)(args, question)
     if args.json:
-        asked = {"model": vars(model)} | {n: vars(args)[n] for n in ASKED}
-        print(json.dumps(asked | facts, indent=1))
+        asked = {"gpu": args.gpu, "gpus": args.gpus, "batch": args.batch}
+        print(json.dumps({"model": vars(model)} | asked | facts, indent=1))
 
 
 if __name__ == "__main__":

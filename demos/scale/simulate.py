@@ -109,7 +109,8 @@ def main() -> None:
 
     timeline = timeline_of_step(step)
     if args.json:
-        asked = {"model": vars(step.model), "gpu": args.gpu, "batch": args.batch}
+        asked = {"gpu": args.gpu, "gpus": cluster.gpus, "batch": args.batch}
+        asked["model"] = vars(step.model)
         print(json.dumps(asked | facts_of_step(step, args.tokens), indent=1))
     else:
         print_step(step)

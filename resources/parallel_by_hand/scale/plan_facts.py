@@ -35,18 +35,12 @@ def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
         "room_gb": step.cluster.memory / 1e9,
         "fits": step.fits,
     }
-    return facts | (_facts_of_training(step, tokens / rate) if tokens else {})
-
-
-def _facts_of_training(step: SimulatedStep, seconds: float) -> dict:
-    hours = seconds * step.cluster.gpus / 3600
-    energy = hours * step.cluster.watts / 1e6  # MWh
-    return {
-        "days": seconds / DAY,
-        "cost": hours * step.cluster.price,
-        "gpus_mwh": energy,
-        "nodes_mwh": NODE_WATTS * energy,
-    }
+    if tokens:
+        hours = tokens / rate * step.cluster.gpus / 3600
+        energy = hours * step.cluster.watts / 1e6  # MWh
+        facts |= {"days": tokens / rate / DAY, "cost": hours * step.cluster.price}
+        facts |= {"gpus_mwh": energy, "nodes_mwh": NODE_WATTS * energy}
+    return facts
 
 
 def print_facts(step: SimulatedStep, tokens: float | None) -> None:
@@ -90,15 +84,13 @@ def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
     s = step.strategy
     optimiser = {state: name for name, state in OPTIMISERS.items()}[s.state]
     said = vars(step.model) | {"batch": step.batch, "optimizer": optimiser} | vars(s)
-    said |= {"attention": "fused" if s.fused_attention else "plain"}
+    said["attention"] = "fused" if s.fused_attention else "plain"
     ours = " ".join(
         f"--{name.replace('_', '-')} {value}"
         for name, value in said.items()
         if value and name not in ("tied", "state", "fused_attention")
     )
-    flags = {
-        "simulate.py, after --model and the GPU's flags": ours.replace(" True", "")
-    }
+    flags = {"simulate.py, after --model and GPU flags": ours.replace(" True", "")}
     if s.state.optimiser != OPTIMISERS["adam"].optimiser:
         none = "the planner writes no flags for this optimizer"
         return flags | {"Megatron-LM, torchtitan": none}
@@ -115,6 +107,7 @@ def _flags_of_megatron(step: SimulatedStep) -> str:
     if (layers + ends) % s.stages:
         return f"it cannot cut {layers} layers into {s.stages} stages"
     thin = (layers + ends) // s.stages
+    full = s.recomputation == "full"
     shards = "optim_grads_params" if s.shard_stage == 3 else "optim_grads"
     optional = {
         "--grad-reduce-in-bf16": s.state.gradients == 2,  # else it keeps 4 bytes
@@ -129,8 +122,7 @@ def _flags_of_megatron(step: SimulatedStep) -> str:
         " --ckpt-format fsdp_dtensor": s.shard_stage > 1,
         f"--num-distributed-optimizer-instances {s.hybrid}": s.hybrid > 1,
         f"--recompute-granularity {s.recomputation}": s.recomputation != "none",
-        "--recompute-method uniform --recompute-num-layers 1": s.recomputation
-        == "full",
+        "--recompute-method uniform --recompute-num-layers 1": full,
         "--overlap-grad-reduce": s.overlap and s.replicas > 1,
         "--overlap-param-gather": s.overlap and s.shard_stage == 3,
     }
@@ -144,6 +136,7 @@ def _flags_of_megatron(step: SimulatedStep) -> str:
 def _flags_of_torchtitan(step: SimulatedStep) -> str:
     s = step.strategy
     shard = s.shard_ranks // s.context if s.shard_stage else 1
+    local = s.micro_batch if s.pipeline == 1 else step.batch // s.data
     titan = {
         "parallelism.data_parallel_shard_degree": shard,
         "parallelism.data_parallel_replicate_degree": s.data // shard,
@@ -151,7 +144,7 @@ def _flags_of_torchtitan(step: SimulatedStep) -> str:
         "parallelism.pipeline_parallel_degree": s.pipeline,
         "parallelism.context_parallel_degree": s.context,
         "training.global_batch_size": step.batch,
-        "training.local_batch_size": s.micro_batch,
+        "training.local_batch_size": local,
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
     if s.shard_stage:  # it shards parameters at any stage, and may keep what it gathers
@@ -159,13 +152,10 @@ def _flags_of_torchtitan(step: SimulatedStep) -> str:
         titan["parallelism.fsdp_reshard_after_forward"] = again
     if s.expert > 1:
         titan["parallelism.expert_parallel_degree"] = s.expert
-    if s.pipeline > 1:  # a local batch is cut into micro-batches
+    if s.pipeline > 1:
         names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
-        titan |= {
-            "training.local_batch_size": step.batch // s.data,
-            "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
-            "parallelism.pipeline_parallel_schedule": f'"{names[s.schedule]}"',
-        }
+        titan["parallelism.pipeline_parallel_schedule"] = f'"{names[s.schedule]}"'
+        titan["parallelism.pipeline_parallel_microbatch_size"] = s.micro_batch
     return "  ".join(f"{key} = {value}" for key, value in titan.items())
 
 

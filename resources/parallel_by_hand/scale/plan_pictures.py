@@ -131,8 +131,8 @@ def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
     others = [n for n, kind in SPLITS.items() if not kind(best.strategy, best.cluster)]
     others.sort(key=lambda n: kinds[n].step.seconds if kinds[n].step else float("inf"))
     named = [others[0], *(n for n in others[1:] if n == ALONE)]
-    named = named if best.cluster.gpus > 1 else []
     named += ["no ZeRO"] if best.strategy.shard_stage else []
+    named = named if best.cluster.gpus > 1 else []
     clauses = (f"; {name} {kinds[name].loses_to(best)}" for name in named)
     return f"GPUs compute for {share:.0%} of the time, {twice} twice" + "".join(clauses)
 
@@ -143,11 +143,11 @@ def print_why(survey: StrategySurvey, best: SimulatedStep) -> None:
     print(f"why: {why_best(best, kinds)}\n\nthe best of each kind, data×tensor×pipe")
     for name, kind in kinds.items():
         if kind.needs:
-            seconds, split = "      none", ""
+            row = f"{'none':>10}  {'':9}"
             if kind.step:
-                seconds = f"{kind.step.seconds:8,.2f} s"
                 split = "×".join(map(str, split_of(kind.step.strategy)))
-            print(f"{name:<24}{seconds}  {split:<9} {kind.loses_to(best)}")
+                row = f"{kind.step.seconds:8,.2f} s  {split:9}"
+            print(f"{name:<24}{row} {kind.loses_to(best)}")
 
 
 def print_place(

@@ -51,18 +51,17 @@ def draw_sweep(steps: list[SimulatedStep], tokens: float):
     """Tokens per second of a GPU, beside those of the fewest; the cost of `tokens`."""
     gpus = [step.cluster.gpus for step in steps]
     facts = [facts_of_step(step, tokens) for step in steps]
-    rates, costs = (
-        [one[key] for one in facts] for key in ("tokens_per_s_per_gpu", "cost")
-    )
+    rates = [one["tokens_per_s_per_gpu"] for one in facts]
+    costs = [one["cost"] for one in facts]
     fig, (fast, dear) = figure(1, 2, stamp="simulated")
-    fast.axhline(rates[-1], color=GREY, ls=":", label="all in proportion")
+    fast.axhline(rates[-1], color=GREY, ls=":", label="in proportion")
     fast.semilogx(gpus, rates, "o-", color=COLOURS[0])
     fast.set_ylim(0, 1.1 * max(rates))
     fast.legend(loc="lower left", frameon=False)
     dear.semilogx(gpus, costs, "o-", color=COLOURS[1])
     dear.set_ylim(0, 1.1 * max(costs))
-    named = (fast, "tokens/s of a GPU"), (dear, f"cost of {tokens:,.0f} tokens")
-    for ax, label in named:
+    cost = f"cost of {tokens / 1e9:,g} billion tokens"
+    for ax, label in (fast, "tokens/s of a GPU"), (dear, cost):
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set_xticks(gpus, [f"{n:,}" for n in gpus])
         ax.set_xticks([], minor=True)
