@@ -32,7 +32,6 @@ class Ways(NamedTuple):
     state: StateBytes = MIXED
 
 
-SEARCHED = "1f1b", "gpipe", "interleaved"
 SHORT = 16_384  # tokens: no sequence that is shorter needs several ranks
 TODAY = Ways()
 

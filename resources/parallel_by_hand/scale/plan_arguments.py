@@ -15,8 +15,7 @@ from parallel_by_hand.scale.known_gpus import (
     UNFITTED,
 )
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.legal_strategies import SEARCHED
-from parallel_by_hand.scale.plan_facts import OPTIMISERS
+from parallel_by_hand.scale.plan_facts import OPTIMISERS, SEARCHED
 from parallel_by_hand.scale.published_table import PRECISIONS
 from parallel_by_hand.scale.training_plan import (
     RECOMPUTATIONS,
@@ -121,8 +120,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=PRECISIONS, default="bf16",
         help="of products; default: bf16")  # fmt: skip
     add("--price", type=between(0, 10**6), help="of a GPU for an hour")
-    add("--tokens", type=between(1, 10**15),
-        help="of the whole training, such as 1e12: days, cost")  # fmt: skip
+    add("--tokens", type=between(1, 10**15), help="of the training: days, cost")
 
 
 def cluster_from_arguments(

@@ -69,6 +69,8 @@ def print_training(step: SimulatedStep, tokens: float | None) -> None:
               f"{facts['nodes_mwh']:,.1f} for whole nodes")  # fmt: skip
 
 
+# Schedules that the planner tries, and torchtitan's names for them.
+SEARCHED = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
 OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
     "adam": StateBytes(2, 2, 12),  # two averages and a master copy, in 32 bits
     "adam-32-bit-gradients": StateBytes(2, 4, 12),  # as Megatron-LM
@@ -136,6 +138,7 @@ def _flags_of_megatron(step: SimulatedStep) -> str:
 def _flags_of_torchtitan(step: SimulatedStep) -> str:
     s = step.strategy
     shard = s.shard_ranks // s.context if s.shard_stage else 1
+    reshard = "always" if s.shard_stage == 3 else "never"
     local = s.micro_batch if s.pipeline == 1 else step.batch // s.data
     titan = {
         "parallelism.data_parallel_shard_degree": shard,
@@ -143,18 +146,15 @@ def _flags_of_torchtitan(step: SimulatedStep) -> str:
         "parallelism.tensor_parallel_degree": s.tensor,
         "parallelism.pipeline_parallel_degree": s.pipeline,
         "parallelism.context_parallel_degree": s.context,
+        "parallelism.expert_parallel_degree": s.expert,
+        # Parameters are sharded at any stage; what is gathered may be kept.
+        "parallelism.fsdp_reshard_after_forward": f'"{reshard}"',
         "training.global_batch_size": step.batch,
         "training.local_batch_size": local,
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
-    if s.shard_stage:  # it shards parameters at any stage, and may keep what it gathers
-        again = '"always"' if s.shard_stage == 3 else '"never"'
-        titan["parallelism.fsdp_reshard_after_forward"] = again
-    if s.expert > 1:
-        titan["parallelism.expert_parallel_degree"] = s.expert
     if s.pipeline > 1:
-        names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
-        titan["parallelism.pipeline_parallel_schedule"] = f'"{names[s.schedule]}"'
+        titan["parallelism.pipeline_parallel_schedule"] = f'"{SEARCHED[s.schedule]}"'
         titan["parallelism.pipeline_parallel_microbatch_size"] = s.micro_batch
     return "  ".join(f"{key} = {value}" for key, value in titan.items())
 

@@ -50,12 +50,6 @@ def _row(step: SimulatedStep) -> str:
     )
 
 
-def _shares_of_step(step: SimulatedStep) -> str:
-    """Where the average GPU's time goes; what is hidden behind computing takes none."""
-    shares = {part: t / step.seconds for part, t in step.spent.items()}
-    return ", ".join(f"{part} {s:.0%}" for part, s in shares.items() if s > 0.005)
-
-
 def print_best_plans(
     survey: StrategySurvey,
     best: list[SimulatedStep],
@@ -73,7 +67,9 @@ def print_best_plans(
     print(f"\n   {HEAD}")
     for place, step in enumerate(best, 1):
         print(f"{place}. {_row(step)}")
-        print(f"        {_shares_of_step(step)}")
+        shares = {part: t / step.seconds for part, t in step.spent.items()}
+        parts = (f"{part} {s:.0%}" for part, s in shares.items() if s > 0.005)
+        print(f"        {', '.join(parts)}")
 
 
 OFTEN_MISSED = 0.05  # the mean of published runs: see `published_table.py`

@@ -99,10 +99,9 @@ def test_hidden_messages_slow_computing_down_whichever_they_are(shard_stage):
     assert disturbed.spent["data"] > 1.1 * alone.spent["data"]
 
 
-@pytest.mark.parametrize("shard_stage", [0, 1])
-def test_only_gradients_in_shards_are_shared_out_in_groups(shard_stage):
+def test_only_gradients_in_shards_are_shared_out_in_groups():
     with pytest.raises(ValueError, match="hybrid sharding needs shard_stage 2 or 3"):
-        simulate(data=16, shard_stage=shard_stage, hybrid=2)
+        simulate(data=16, shard_stage=1, hybrid=2)
 
 
 def test_a_ring_over_nodes_uses_the_cards_of_all_its_members():
