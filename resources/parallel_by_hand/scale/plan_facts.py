@@ -154,6 +154,13 @@ def _flags_of_torchtitan(step: SimulatedStep) -> str:
         "activation_checkpoint.mode": f'"{s.recomputation}"',
     }
     if s.pipeline > 1:
+        layers = step.model.layers
+        less = int(layers % s.stages > 0)  # layers at both ends, for what else is there
+        for end in "first", "last":
+            titan[f"parallelism.pipeline_parallel_{end}_stage_less_layers"] = less
+        if s.schedule == "interleaved":  # else torchtitan makes two stages of a rank
+            thin = -(-(layers + 2 * less) // s.stages)
+            titan["parallelism.pipeline_parallel_layers_per_stage"] = thin
         titan["parallelism.pipeline_parallel_schedule"] = f'"{SEARCHED[s.schedule]}"'
         titan["parallelism.pipeline_parallel_microbatch_size"] = s.micro_batch
     return "  ".join(f"{key} = {value}" for key, value in titan.items())

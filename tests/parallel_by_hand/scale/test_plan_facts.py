@@ -149,11 +149,12 @@ def test_layers_are_cut_as_megatron_lm_can():
     strategy = Strategy(data=8, pipeline=2, schedule="interleaved", chunks=4)
     for layers, said in (
         (32, "virtual-pipeline-stage 4"),
-        (30, "virtual-pipeline-stage 4 --account-for-embedding"),
         (31, "cannot cut 31 layers into 8 stages"),
+        (30, "virtual-pipeline-stage 4 --account-for-embedding"),
     ):
         step = simulate_step(replace(LLAMA, layers=layers), NODES, strategy, 64)
         assert said in flags_of_plan(step)["Megatron-LM"]
+    assert "layers_per_stage = 4" in flags_of_plan(step)["torchtitan 0.2"]
 
 
 def test_a_plan_can_be_entered_again():
