@@ -106,7 +106,8 @@ def plan(args: argparse.Namespace, question: Question) -> dict:
     print_best_plans(survey, best, question.asked)
     if not best:
         needs = what_would_fit(model, cluster, batch, ways, question.asked)
-        print(f"\nGB that a GPU needs at the least, of {cluster.memory / 1e9:.1f}:")
+        room = f"{cluster.memory / 1e9:.1f} ({cluster.memory / 2**30:.1f} GiB)"
+        print(f"\nThe least GB a GPU needs, of its {room}:")
         for name, size in needs.items():
             fits = ": fits" if 1e9 * size <= cluster.memory else ""
             print(f"{size:10,.1f}  {name}{fits}")
@@ -124,18 +125,23 @@ def plan(args: argparse.Namespace, question: Question) -> dict:
 def main() -> None:
     args, question = read_arguments()
     model, cluster, *_ = question
-    unfitted = ", unfitted" if args.gpu in UNFITTED else ""
-    within, between = cluster.link_within.bandwidth, cluster.link_between.bandwidth
+    unfitted = ", from the data sheet only" if args.gpu in UNFITTED else ""
+    links = (cluster.link_within, args.within), (cluster.link_between, args.between)
+    within, between = (
+        f"{link.bandwidth / 1e9:.3g}" + (f" of {said:g}" if said else "")
+        for link, said in links
+    )
     with redirect_stdout(StringIO()) if args.json else nullcontext():
         print(
             f"{model.numbers / 1e9:.3g} billion parameters on {args.gpus:,} {args.gpu}"
-            f"{unfitted}, {args.batch:,} sequences of {model.sequence:,}\n"
-            f"rings reach {within / 1e9:.3g} GB/s for each GPU in a node, "
-            f"{between / 1e9:.3g} between nodes"
+            f"{unfitted}, {args.batch:,} sequences of {model.sequence:,}: "
+            f"{args.batch * model.sequence:,} tokens a step\n"
+            f"rings reach {within} GB/s for each GPU in a node, {between} between nodes"
         )
         facts = (sweep if args.sweep else plan)(args, question)
     if args.json:
-        print(json.dumps(facts, indent=1))
+        asked = {"gpu": args.gpu, "gpus": args.gpus, "batch": args.batch}
+        print(json.dumps({"model": vars(model)} | asked | facts, indent=1))
 
 
 if __name__ == "__main__":

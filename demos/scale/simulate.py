@@ -109,7 +109,9 @@ def main() -> None:
 
     timeline = timeline_of_step(step)
     if args.json:
-        print(json.dumps(facts_of_step(step, args.tokens), indent=1))
+        asked = {"gpu": args.gpu, "gpus": cluster.gpus, "batch": args.batch}
+        asked["model"] = vars(step.model)
+        print(json.dumps(asked | facts_of_step(step, args.tokens), indent=1))
     else:
         print_step(step)
         print_training(step, args.tokens)

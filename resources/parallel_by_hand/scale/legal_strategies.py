@@ -122,7 +122,8 @@ def why_no_strategy(
             problem = why_impossible(model, cluster, strategy, batch)
             if not problem:
                 return ""
-            reasons.append((strategy.stages, strategy.tensor, problem))
+            plain = strategy.stages, strategy.tensor, strategy.hybrid
+            reasons.append((*plain, problem))
     if not reasons:
         asked = " x ".join(f"{degree} {count}" for degree, count in wanted.items())
         verb = "is not" if len(wanted) == 3 else "does not divide"

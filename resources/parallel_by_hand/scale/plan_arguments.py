@@ -15,7 +15,7 @@ from parallel_by_hand.scale.known_gpus import (
     UNFITTED,
 )
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
-from parallel_by_hand.scale.plan_facts import OPTIMISERS
+from parallel_by_hand.scale.plan_facts import OPTIMISERS, SEARCHED
 from parallel_by_hand.scale.published_table import PRECISIONS
 from parallel_by_hand.scale.training_plan import (
     RECOMPUTATIONS,
@@ -97,13 +97,16 @@ def _bytes_of_link(text: str) -> float:
     """An argparse type: GB/s, also where bits are said to be meant."""
     number = text.removesuffix("GB/s").removesuffix("Gb/s").removesuffix("Gbps")
     bits = text.endswith(("Gb/s", "Gbps"))
-    return between(0.001, 10**5)(number) / (8 if bits else 1)
+    try:
+        return between(0.001, 10**5)(number) / (8 if bits else 1)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError("must be GB/s, or like 200Gb/s") from None
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """--gpu and --gpus, and what may differ from the GPU's data sheet."""
     add, positive = parser.add_argument, between(0.001, 10**5)
-    unfitted = f"default: A100. Without published runs: {', '.join(UNFITTED)}"
+    unfitted = f"default: A100, of 80 GB. Data sheet only: {', '.join(UNFITTED)}"
     add("--gpu", choices=GPUS, default="A100", help=unfitted)
     add("--gpu-file", type=_own_gpu, default={},
         help="JSON of your own GPU, for what differs from --gpu")  # fmt: skip
@@ -117,7 +120,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=PRECISIONS, default="bf16",
         help="of products; default: bf16")  # fmt: skip
     add("--price", type=between(0, 10**6), help="of a GPU for an hour")
-    add("--tokens", type=between(1, 1e15), help="of the whole training: days, cost")
+    add("--tokens", type=between(1, 10**15), help="of the training: days, cost")
 
 
 def cluster_from_arguments(
@@ -168,12 +171,11 @@ def add_strategy_arguments(
         "hybrid": (degree, "groups with all shards each; "),
         "micro_batch": (degree, "sequences; "),
         "chunks": (degree, "stages of a rank, if interleaved; "),
-        "schedule": (SCHEDULES_BY_NAME, ""),
+        "schedule": (SCHEDULES_BY_NAME if default else SEARCHED, ""),
         "recomputation": (RECOMPUTATIONS, ""),
         "sequence_parallel": (None, ""),
         "overlap": (None, "gradients travel during backward; "),
         "expert": (degree, "ranks that share out the experts; "),
-        "logit": (degree, "bytes of each at the peak; "),
     }
     add = parser.add_argument
     for name, (kind, text) in kinds.items():
@@ -184,6 +186,8 @@ def add_strategy_arguments(
         options = options if kind else {"action": "store_true"}
         text += f"default: {'the fastest' if value is None else value}"
         add(f"--{name.replace('_', '-')}", default=value, help=text, **options)
+    add("--logit", type=degree,
+        help="bytes of each at the peak; default: 4, as with a fused loss")  # fmt: skip
     add("--attention", choices=["fused", "plain"], default="fused",
         help="default: fused, which keeps no scores")  # fmt: skip
     add("--optimizer", choices=OPTIMISERS, default="adam",

@@ -35,18 +35,12 @@ def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
         "room_gb": step.cluster.memory / 1e9,
         "fits": step.fits,
     }
-    return facts | (_facts_of_training(step, tokens / rate) if tokens else {})
-
-
-def _facts_of_training(step: SimulatedStep, seconds: float) -> dict:
-    hours = seconds * step.cluster.gpus / 3600
-    energy = hours * step.cluster.watts / 1e6  # MWh
-    return {
-        "days": seconds / DAY,
-        "cost": hours * step.cluster.price,
-        "gpus_mwh": energy,
-        "nodes_mwh": NODE_WATTS * energy,
-    }
+    if tokens:
+        hours = tokens / rate * step.cluster.gpus / 3600
+        energy = hours * step.cluster.watts / 1e6  # MWh
+        facts |= {"days": tokens / rate / DAY, "cost": hours * step.cluster.price}
+        facts |= {"gpus_mwh": energy, "nodes_mwh": NODE_WATTS * energy}
+    return facts
 
 
 def print_facts(step: SimulatedStep, tokens: float | None) -> None:
@@ -58,7 +52,8 @@ def print_facts(step: SimulatedStep, tokens: float | None) -> None:
         f"{step.model_utilisation:.1%}, hardware {step.hardware_utilisation:.1%}"
     )
     parts = (f"{part} {size:.1f}" for part, size in facts["memory_gb"].items() if size)
-    print(f"GB on the fullest GPU, of {facts['room_gb']:.1f}: {', '.join(parts)}")
+    print(f"GB on the fullest GPU, of {facts['room_gb']:.1f} "
+          f"({step.cluster.memory / 2**30:.1f} GiB): {', '.join(parts)}")  # fmt: skip
     print_training(step, tokens)
     for program, flags in flags_of_plan(step).items():
         print(f"{program}: {flags}")
@@ -68,71 +63,14 @@ def print_training(step: SimulatedStep, tokens: float | None) -> None:
     """What so many tokens take and cost."""
     if tokens:
         facts = facts_of_step(step, tokens)
-        print(f"{tokens:,.0f} tokens take {facts['days']:,.1f} days, cost "
-              f"{facts['cost']:,.0f}, and need {facts['gpus_mwh']:,.1f} MWh for the "
-              f"GPUs, {facts['nodes_mwh']:,.1f} for whole nodes")  # fmt: skip
+        print(f"{tokens:,.0f} tokens take {facts['days']:,.1f} days without failures, "
+              f"cost {facts['cost']:,.0f} at {step.cluster.price:g} a GPU-hour, and "
+              f"need up to {facts['gpus_mwh']:,.1f} MWh for the GPUs, "
+              f"{facts['nodes_mwh']:,.1f} for whole nodes")  # fmt: skip
 
 
-def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
-    """The plan in the words of simulate.py, Megatron-LM, and torchtitan's TOML."""
-    s, layers = step.strategy, step.model.layers
-    megatron = [
-        f"--tensor-model-parallel-size {s.tensor}",
-        f"--pipeline-model-parallel-size {s.pipeline}",
-        f"--context-parallel-size {s.context}",
-        f"--micro-batch-size {s.micro_batch} --global-batch-size {step.batch}",
-    ]
-    if s.schedule == "interleaved":
-        thin = layers // s.stages
-        megatron.append(f"--num-layers-per-virtual-pipeline-stage {thin}")
-    if s.sequence_parallel:
-        megatron.append("--sequence-parallel")
-    if s.expert > 1:
-        megatron.append(f"--expert-model-parallel-size {s.expert}")
-    if s.shard_stage:  # from stage 2 on by another way: its own FSDP
-        zero = "--use-distributed-optimizer"
-        megatron.append(zero if s.shard_stage == 1 else "--use-megatron-fsdp")
-    if s.recomputation != "none":
-        megatron.append(f"--recompute-granularity {s.recomputation}")
-    if s.recomputation == "full":
-        megatron.append("--recompute-method uniform --recompute-num-layers 1")
-    if s.overlap and s.data > 1 and s.shard_stage < 2:
-        megatron.append("--overlap-grad-reduce")
-    shard = s.shard_ranks // s.context if s.shard_stage else 1  # it has no less
-    titan = {
-        "parallelism.data_parallel_shard_degree": shard,
-        "parallelism.data_parallel_replicate_degree": s.data // shard,
-        "parallelism.tensor_parallel_degree": s.tensor,
-        "parallelism.pipeline_parallel_degree": s.pipeline,
-        "parallelism.context_parallel_degree": s.context,
-        "training.global_batch_size": step.batch,
-        "training.local_batch_size": s.micro_batch,
-        "activation_checkpoint.mode": f'"{s.recomputation}"',
-    }
-    if s.expert > 1:
-        titan["parallelism.expert_parallel_degree"] = s.expert
-    if s.pipeline > 1:  # a local batch is cut into micro-batches
-        names = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
-        titan |= {
-            "training.local_batch_size": step.batch // s.data,
-            "parallelism.pipeline_parallel_microbatch_size": s.micro_batch,
-            "parallelism.pipeline_parallel_schedule": f'"{names[s.schedule]}"',
-        }
-    ours = " ".join(
-        f"--{name.replace('_', '-')} {value}"
-        for name, value in vars(s).items()
-        if value is not False and name not in ("state", "fused_attention")
-    )
-    return {
-        "simulate.py": ours.replace(" True", ""),
-        "Megatron-LM": " ".join(megatron),
-        "torchtitan"
-        + " (shards parameters, too)" * (s.shard_stage in (1, 2)): "  ".join(
-            f"{key} = {value}" for key, value in titan.items()
-        ),
-    }
-
-
+# Schedules that the planner tries, and torchtitan's names for them.
+SEARCHED = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
 OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
     "adam": StateBytes(2, 2, 12),  # two averages and a master copy, in 32 bits
     "adam-32-bit-gradients": StateBytes(2, 4, 12),  # as Megatron-LM
@@ -141,6 +79,91 @@ OPTIMISERS = {  # bytes of parameters, gradients, optimiser for each number
     "off-loaded": StateBytes(2, 2, 0),  # the optimiser's state is in the CPU's memory
     "lora": StateBytes(2, 0, 0),  # about 1 % of the numbers are trained
 }
+
+
+def flags_of_plan(step: SimulatedStep) -> dict[str, str]:
+    """The plan in the words of simulate.py, Megatron-LM, and torchtitan 0.2's TOML."""
+    s = step.strategy
+    optimiser = {state: name for name, state in OPTIMISERS.items()}[s.state]
+    said = vars(step.model) | {"batch": step.batch, "optimizer": optimiser} | vars(s)
+    said["attention"] = "fused" if s.fused_attention else "plain"
+    ours = " ".join(
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in said.items()
+        if value and name not in ("tied", "state", "fused_attention")
+    )
+    flags = {"simulate.py, after --model and GPU flags": ours.replace(" True", "")}
+    if s.state.optimiser != OPTIMISERS["adam"].optimiser:
+        none = "the planner writes no flags for this optimizer"
+        return flags | {"Megatron-LM, torchtitan": none}
+    return flags | {"Megatron-LM": _flags_of_megatron(step),
+                    "torchtitan 0.2": _flags_of_torchtitan(step)}  # fmt: skip
+
+
+def _flags_of_megatron(step: SimulatedStep) -> str:
+    """Or why it has none for this plan."""
+    s, layers = step.strategy, step.model.layers
+    ends = 2 if layers % s.stages else 0  # both ends of the model count as layers
+    if s.schedule == "gpipe":
+        return "it has no GPipe"
+    if (layers + ends) % s.stages:
+        return f"it cannot cut {layers} layers into {s.stages} stages"
+    thin = (layers + ends) // s.stages
+    full = s.recomputation == "full"
+    shards = "optim_grads_params" if s.shard_stage == 3 else "optim_grads"
+    optional = {
+        "--grad-reduce-in-bf16": s.state.gradients == 2,  # else it keeps 4 bytes
+        "--cross-entropy-loss-fusion": s.logit == 4,
+        f"--num-layers-per-virtual-pipeline-stage {thin}": s.schedule == "interleaved",
+        "--account-for-embedding-in-pipeline-split": ends,
+        "--account-for-loss-in-pipeline-split": ends,
+        "--sequence-parallel": s.sequence_parallel,
+        f"--expert-model-parallel-size {s.expert}": s.expert > 1,
+        "--use-distributed-optimizer": s.shard_stage,
+        f"--use-megatron-fsdp --data-parallel-sharding-strategy {shards}"
+        " --ckpt-format fsdp_dtensor": s.shard_stage > 1,
+        f"--num-distributed-optimizer-instances {s.hybrid}": s.hybrid > 1,
+        f"--recompute-granularity {s.recomputation}": s.recomputation != "none",
+        "--recompute-method uniform --recompute-num-layers 1": full,
+        "--overlap-grad-reduce": s.overlap and s.replicas > 1,
+        "--overlap-param-gather": s.overlap and s.shard_stage == 3,
+    }
+    return (
+        f"--tensor-model-parallel-size {s.tensor} --pipeline-model-parallel-size "
+        f"{s.pipeline} --context-parallel-size {s.context} --micro-batch-size "
+        f"{s.micro_batch} --global-batch-size {step.batch} --bf16 "
+    ) + " ".join(flag for flag, wanted in optional.items() if wanted)
+
+
+def _flags_of_torchtitan(step: SimulatedStep) -> str:
+    s = step.strategy
+    shard = s.shard_ranks // s.context if s.shard_stage else 1
+    reshard = "always" if s.shard_stage == 3 else "never"
+    local = s.micro_batch if s.pipeline == 1 else step.batch // s.data
+    titan = {
+        "parallelism.data_parallel_shard_degree": shard,
+        "parallelism.data_parallel_replicate_degree": s.data // shard,
+        "parallelism.tensor_parallel_degree": s.tensor,
+        "parallelism.pipeline_parallel_degree": s.pipeline,
+        "parallelism.context_parallel_degree": s.context,
+        "parallelism.expert_parallel_degree": s.expert,
+        # Parameters are sharded at any stage; what is gathered may be kept.
+        "parallelism.fsdp_reshard_after_forward": f'"{reshard}"',
+        "training.global_batch_size": step.batch,
+        "training.local_batch_size": local,
+        "activation_checkpoint.mode": f'"{s.recomputation}"',
+    }
+    if s.pipeline > 1:
+        layers = step.model.layers
+        less = int(layers % s.stages > 0)  # layers at both ends, for what else is there
+        for end in "first", "last":
+            titan[f"parallelism.pipeline_parallel_{end}_stage_less_layers"] = less
+        if s.schedule == "interleaved":  # else torchtitan makes two stages of a rank
+            thin = -(-(layers + 2 * less) // s.stages)
+            titan["parallelism.pipeline_parallel_layers_per_stage"] = thin
+        titan["parallelism.pipeline_parallel_schedule"] = f'"{SEARCHED[s.schedule]}"'
+        titan["parallelism.pipeline_parallel_microbatch_size"] = s.micro_batch
+    return "  ".join(f"{key} = {value}" for key, value in titan.items())
 
 
 def what_would_fit(

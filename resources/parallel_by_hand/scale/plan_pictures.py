@@ -10,6 +10,7 @@ from parallel_by_hand.scale.plan_search import (
     StrategySurvey,
     fastest_strategies,
     rank_of_split,
+    split_of,
 )
 from parallel_by_hand.scale.simulated_step import SimulatedStep
 from parallel_by_hand.scale.simulated_timeline import timeline_of_step
@@ -21,18 +22,19 @@ from sidebyside.timeline.figures import FIXED, IDLE, PALE
 Kind = Callable[[Strategy, Cluster], bool]
 ALONE = "data parallel alone"
 SPLITS: dict[str, Kind] = {
-    ALONE: lambda s, c: s.tensor == s.pipeline == 1,
+    ALONE: lambda s, c: s.tensor == s.pipeline == s.context == 1,
     "tensor without pipeline": lambda s, c: s.tensor > 1 and s.pipeline == 1,
     "pipeline without tensor": lambda s, c: s.tensor == 1 and s.pipeline > 1,
     "tensor with pipeline": lambda s, c: s.tensor > 1 and s.pipeline > 1,
 }
 KINDS: dict[str, Kind] = SPLITS | {
+    "shared sequences": lambda s, c: s.context > 1,
     "no ZeRO": lambda s, c: not s.shard_stage,
     "tensor beyond a machine": lambda s, c: s.tensor > c.gpus_per_node,
     "ZeRO-3 everywhere": lambda s, c: s.shard_stage == 3,
     "full recomputation": lambda s, c: s.recomputation == "full",
 }
-HEAD = "data tensor pipe ZeRO micro schedule    again      memory     step  model use"
+HEAD = "data tensor pipe ZeRO micro schedule    recompute  memory     step  model use"
 
 
 def _row(step: SimulatedStep) -> str:
@@ -41,17 +43,11 @@ def _row(step: SimulatedStep) -> str:
     return (
         f"{s.data:4} {s.tensor:6} {s.pipeline:4} {s.shard_stage:4} {s.micro_batch:5} "
         f"{s.schedule:<11} {s.recomputation:<9} {sum(step.memory) / 1e9:4.0f} GB "
-        f"{step.seconds:6.2f} s {100 * step.model_utilisation:7.1f} %"
+        f"{step.seconds:6,.2f} s {step.model_utilisation:9.1%}"
         + (f"  context {s.context}" if s.context > 1 else "")
         + (f"  experts over {s.expert}" if s.expert > 1 else "")
         + (f"  in {s.hybrid} groups" if s.hybrid > 1 else "")
     )
-
-
-def _shares_of_step(step: SimulatedStep) -> str:
-    """Where the average GPU's time goes; what is hidden behind computing takes none."""
-    shares = {part: 100 * t / step.seconds for part, t in step.spent.items()}
-    return ", ".join(f"{part} {s:.0f} %" for part, s in shares.items() if s > 0.5)
 
 
 def print_best_plans(
@@ -63,14 +59,17 @@ def print_best_plans(
     if not best:
         memory = {s: size for s, size in survey.memory.items() if asked(s)}
         least = min(memory, key=memory.__getitem__)
-        print(f"nothing fits: the least that a GPU needs is {memory[least] / 1e9:,.1f}"
-              f" GB, with data {least.data}, tensor {least.tensor}, pipeline "
+        needs = (memory[least] + survey.cluster.reserve) / 1e9
+        print(f"nothing fits: the least that a GPU needs is {needs:,.1f} GB, "
+              f"with data {least.data}, tensor {least.tensor}, pipeline "
               f"{least.pipeline}, ZeRO-{least.shard_stage}")  # fmt: skip
         return
     print(f"\n   {HEAD}")
     for place, step in enumerate(best, 1):
         print(f"{place}. {_row(step)}")
-        print(f"        {_shares_of_step(step)}")
+        shares = {part: t / step.seconds for part, t in step.spent.items()}
+        parts = (f"{part} {s:.0%}" for part, s in shares.items() if s > 0.005)
+        print(f"        {', '.join(parts)}")
 
 
 OFTEN_MISSED = 0.05  # the mean of published runs: see `published_table.py`
@@ -84,7 +83,7 @@ def what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
         RECOMPUTATIONS.index(one.strategy.recomputation) for one in (best, step)
     )
     reason = part if part in ("computing", "waiting") else f"{part} messages"
-    reason += " again" if part == "computing" and again > of_best else ""
+    reason = "recomputing" if part == "computing" and again > of_best else reason
     return f"+{grown[part]:.2f} s {reason}"
 
 
@@ -97,14 +96,14 @@ class BestOfKind(NamedTuple):
     def loses_to(self, best: SimulatedStep) -> str:
         """By how much it takes longer, and why."""
         if not self.step:
-            needs = f"needs {self.needs / 1e9:,.0f} GB"
-            return needs if self.needs else "is impossible with these sizes"
+            needs = f"needs {(self.needs + best.cluster.reserve) / 1e9:,.0f} GB"
+            return needs if self.needs else "does not divide these sizes"
         slower = self.step.seconds / best.seconds - 1
         if not slower:
             return "is the best of all"
         why = what_costs_more(self.step, best)
-        near = ", less than the simulator misses by" if slower < OFTEN_MISSED else ""
-        return f"takes {slower:.1%} longer ({why}{near})"
+        near = f", within the simulator's {OFTEN_MISSED:.0%}"
+        return f"takes {slower:.1%} longer{near * (slower < OFTEN_MISSED)}: {why}"
 
 
 def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:
@@ -129,6 +128,7 @@ def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
     others.sort(key=lambda n: kinds[n].step.seconds if kinds[n].step else float("inf"))
     named = [others[0], *(n for n in others[1:] if n == ALONE)]
     named += ["no ZeRO"] if best.strategy.shard_stage else []
+    named = named if best.cluster.gpus > 1 else []
     clauses = (f"; {name} {kinds[name].loses_to(best)}" for name in named)
     return f"GPUs compute for {share:.0%} of the time, {twice} twice" + "".join(clauses)
 
@@ -136,11 +136,14 @@ def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
 def print_why(survey: StrategySurvey, best: SimulatedStep) -> None:
     """Why the best is best, and the best of each kind that is possible."""
     kinds = best_of_kinds(survey)
-    print(f"why: {why_best(best, kinds)}\n\nthe best of each kind")
+    print(f"why: {why_best(best, kinds)}\n\nthe best of each kind, data×tensor×pipe")
     for name, kind in kinds.items():
         if kind.needs:
-            seconds = f"{kind.step.seconds:8.2f} s" if kind.step else "      none"
-            print(f"{name:<24}{seconds}  {kind.loses_to(best)}")
+            row = f"{'none':>10}  {'':9}"
+            if kind.step:
+                split = "×".join(map(str, split_of(kind.step.strategy)))
+                row = f"{kind.step.seconds:8,.2f} s  {split:9}"
+            print(f"{name:<24}{row} {kind.loses_to(best)}")
 
 
 def print_place(

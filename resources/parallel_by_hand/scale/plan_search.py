@@ -95,7 +95,8 @@ def survey_strategies(
     room = cluster.memory - cluster.reserve
     fitting = [strategy for strategy in legal if memory[strategy] <= room]
     bounds = {s: bound_of(model, cluster, s, batch) for s in fitting}
-    tell(f"{len(fitting):,} fit into {cluster.memory / 1e9:.0f} GB")
+    tell(f"{len(fitting):,} fit into {cluster.memory / 1e9:.0f} GB "
+         f"({cluster.memory / 2**30:.1f} GiB)")  # fmt: skip
     in_order = {s: bounds[s] for s in sorted(bounds, key=bounds.__getitem__)}
     return StrategySurvey(model, cluster, batch, memory, in_order)
 
@@ -114,7 +115,7 @@ def fastest_strategies(
     """
     model, cluster, batch, _, bounds = survey
     best: dict[Split, SimulatedStep] = {}
-    simulated = 0
+    simulated, told = 0, 0.0
     for strategy in filter(among, bounds):
         times = sorted(step.seconds for step in best.values())
         if len(times) >= count and bounds[strategy] > max(times[count - 1], up_to):
@@ -125,9 +126,11 @@ def fastest_strategies(
         step = simulate_step(model, cluster, strategy, batch)
         best[split] = min(best.get(split, step), step, key=lambda step: step.seconds)
         simulated += 1
-        if simulated % 100 == 0:
-            tell(f"{simulated:,} simulated, the best takes {min(times):.2f} s")
-    tell(f"{simulated:,} simulated: none of the others can be faster in this model")
+        if simulated % 100 == 0 and told != min(times):
+            told = min(times)
+            tell(f"{simulated:,} simulated, the best takes {told:,.2f} s")
+    if simulated:
+        tell(f"{simulated:,} simulated: the others cannot be faster")
     steps = sorted(best.values(), key=lambda step: step.seconds)
     return [s for n, s in enumerate(steps) if n < count or s.seconds < up_to]
 

@@ -37,7 +37,7 @@ def print_sweep(steps: Iterator[SimulatedStep], tokens: float) -> list[Simulated
         s, facts = step.strategy, facts_of_step(step, tokens)
         print(
             f"{s.gpus:6,} {s.data:4} {s.tensor:6} {s.pipeline:4} {s.shard_stage:4} "
-            f"{step.seconds:7.2f} s {facts['tokens_per_s']:10,.0f} "
+            f"{step.seconds:7,.2f} s {facts['tokens_per_s']:10,.0f} "
             f"{facts['tokens_per_s_per_gpu']:9,.0f} {step.model_utilisation:9.1%} "
             f"{facts['days']:8,.1f} {facts['cost']:14,.0f}", flush=True,
         )  # fmt: skip
@@ -48,17 +48,21 @@ def print_sweep(steps: Iterator[SimulatedStep], tokens: float) -> list[Simulated
 
 
 def draw_sweep(steps: list[SimulatedStep], tokens: float):
-    """Tokens per second, beside a line in proportion; and the cost of `tokens`."""
+    """Tokens per second of a GPU, beside those of the fewest; the cost of `tokens`."""
     gpus = [step.cluster.gpus for step in steps]
     facts = [facts_of_step(step, tokens) for step in steps]
-    rates, costs = ([one[key] for one in facts] for key in ("tokens_per_s", "cost"))
+    rates = [one["tokens_per_s_per_gpu"] for one in facts]
+    costs = [one["cost"] for one in facts]
     fig, (fast, dear) = figure(1, 2, stamp="simulated")
-    fast.loglog(gpus, [rates[-1] / gpus[-1] * n for n in gpus], color=GREY, ls=":")
-    fast.text(gpus[0], rates[-1], "dotted: in proportion", ha="right", color=GREY)
-    fast.loglog(gpus, rates, "o-", color=COLOURS[0])
+    fast.axhline(rates[-1], color=GREY, ls=":", label="in proportion")
+    fast.semilogx(gpus, rates, "o-", color=COLOURS[0])
+    fast.set_ylim(0, 1.1 * max(rates))
+    fast.legend(loc="lower left", frameon=False)
     dear.semilogx(gpus, costs, "o-", color=COLOURS[1])
     dear.set_ylim(0, 1.1 * max(costs))
-    for ax, label in (fast, "tokens/s"), (dear, f"cost of {tokens:.3g} tokens"):
+    cost = f"cost of {tokens / 1e9:,g} billion tokens"
+    for ax, label in (fast, "tokens/s of a GPU"), (dear, cost):
+        ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set_xticks(gpus, [f"{n:,}" for n in gpus])
         ax.set_xticks([], minor=True)
         ax.set(xlabel="GPUs", ylabel=label)

@@ -9,7 +9,10 @@ MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are show
 
 
 def print_step(step: SimulatedStep) -> None:
-    """Time, utilisation, memory by rank, bytes by group, cost and energy."""
+    """Time, utilisation, memory by rank, bytes by group, cost and energy.
+
+    Times are the average GPU's, bytes those that the busiest one sends.
+    """
     model, strategy = step.model, step.strategy
     count = strategy.micro_batches(step.batch)
     active = (
@@ -23,23 +26,19 @@ def print_step(step: SimulatedStep) -> None:
     print(
         f"{step.batch:,} sequences, {count} micro-batches on each replica (simulated)"
     )
-    _print_seconds_spent(step)
+    parts = (f"{part} {s / step.seconds:.1%}" for part, s in step.spent.items())
+    print(f"step {step.seconds:.3g} s: {', '.join(parts)}")
     flops = step.hardware_utilisation * step.cluster.peak_flops / 1e12
     print(
-        f"utilisation: hardware {100 * step.hardware_utilisation:.1f} % "
-        f"({flops:.0f} TF/s on each GPU), model {100 * step.model_utilisation:.1f} %"
+        f"utilisation: hardware {step.hardware_utilisation:.1%} "
+        f"({flops:.0f} TF/s on each GPU), model {step.model_utilisation:.1%}"
     )
-    print(f"bubble {100 * step.bubble:.1f} %, idle {100 * step.idle:.1f} %")
+    print(f"bubble {step.bubble:.1%}, idle {step.idle:.1%}")
     _print_memory(step)
-    _print_bytes_sent(step)
+    for of, sizes in (("groups", step.sent), ("links", step.sent_over)):
+        parts = (f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
+        print(f"MB sent, by {of}: {', '.join(parts)}")
     print(f"cost {step.cost:,.2f} for the step, energy {step.energy / 3.6e6:,.2f} kWh")
-
-
-def _print_seconds_spent(step: SimulatedStep) -> None:
-    """Where the time of the average GPU goes."""
-    print(f"step {step.seconds:.3g} s", end=": ")
-    parts = (f"{part} {s / step.seconds:.1%}" for part, s in step.spent.items())
-    print(", ".join(parts))
 
 
 def _print_memory(step: SimulatedStep) -> None:
@@ -54,15 +53,9 @@ def _print_memory(step: SimulatedStep) -> None:
             print("...")
         row = *step.ledgers[rank], sum(step.ledgers[rank])
         print(f"stage {rank:<3}" + "".join(f"{size / 1e9:12.2f}" for size in row))
-    room = step.cluster.memory / 1e9
-    print(f"{'fits' if step.fits else 'does not fit'} into {room:,.0f} GB")
-
-
-def _print_bytes_sent(step: SimulatedStep) -> None:
-    """MB that the busiest GPU sends in a step: by group, and by link."""
-    for of, sizes in (("groups", step.sent), ("links", step.sent_over)):
-        parts = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
-        print(f"MB sent, by {of}: {parts}")
+    room = step.cluster.memory
+    print(f"{'fits' if step.fits else 'does not fit'} into {room / 1e9:,.0f} GB "
+          f"({room / 2**30:,.1f} GiB)")  # fmt: skip
 
 
 def draw_memory(step: SimulatedStep, ax=None):
