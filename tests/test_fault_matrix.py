@@ -403,6 +403,20 @@ def test_without_an_address_of_this_machine_ranks_say_so(somewhere):
     assert "RankFailed: rank 0 raised ConnectionError: ranks meet at" in done.stderr
 
 
+@needs_forkserver
+def test_a_start_that_is_interrupted_says_nothing(tmp_path):
+    program = """
+        import os
+        from sidebyside.ranks.forkserver import server
+        server.ensure_running()
+        result, work = server.connect_to_new_process([])
+        os.close(work)
+        os.read(result, 99)
+    """
+    done = run_script(tmp_path, program)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 KILLED = """
     import os, re, signal, sys
     from pathlib import Path

@@ -15,6 +15,7 @@ import importlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import warnings
 from multiprocessing import forkserver
@@ -65,7 +66,14 @@ def _end_all(server: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _say(kind: type, error: BaseException, trace) -> None:
+    """What ends a child before it is a rank, unless its parent was interrupted."""
+    if kind is not EOFError:
+        sys.__excepthook__(kind, error, trace)
+
+
 _leave_group()
+sys.excepthook = _say
 inherit_orphans()
 warnings.filterwarnings("ignore", "forkserver: waitpid")  # of orphans that have ended
 atexit.register(_end_all, os.getpid())
