@@ -122,7 +122,7 @@ def draw_scaling(panels: dict[str, list[ScalingSeries]]):
             ax.text(x, y, text, ha=side, color=colour, fontsize=8)
         ax.set_xscale("log")
         ax.set_xlabel(f"{title}: workers")
-    axes[0].set_ylabel("throughput of each worker, relative")
+    axes[0].set_ylabel("throughput of each")
     sources = "squares: measured here, lines: simulated, circles: published"
     fig.supxlabel(sources, x=0.995, ha="right", fontsize=7)
     axes[0].set_ylim(0, 1.35)
