@@ -305,7 +305,8 @@ print(
 # better than by one utilisation.** The numbers were fitted on these rows, though. Of the
 # rows above that were not, the 16 without ZeRO-3's are missed by 7 % on average, and by a
 # quarter at most: **trust the simulator that far**, for programs like these on A100 and
-# H100. Elsewhere its error is unknown. `python demos/scale/measure_gpu.py
+# H100. Elsewhere its error is unknown. `python demos/scale/simulate.py --rows
+# resources/data/published_runs.csv` prints each miss; `python demos/scale/measure_gpu.py
 # --output my_gpu.json` measures a GPU of yours for `plan.py --gpu-file`.
 
 # %% [markdown] tags=["instructor"]
