@@ -96,10 +96,13 @@ def test_a_rank_computes_on_the_device_the_backend_needs():
     assert set(kinds) <= {("cpu", "gloo"), ("cuda", "nccl")}
 
 
-def test_on_gloo_a_tensor_of_a_gpu_arrives_on_the_cpu(monkeypatch):
+def test_on_gloo_a_rank_sees_no_gpu_and_a_tensor_of_one_arrives_on_the_cpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")
     monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
-    ranks = run_ranks(lambda x: (x.tolist(), x.is_cpu), torch.ones(2))
-    assert ranks == [([1.0, 1.0], True)] * 2
+    ranks = run_ranks(
+        lambda x: (os.getenv("CUDA_VISIBLE_DEVICES"), x.is_cpu), torch.ones(2)
+    )
+    assert ranks == [("", True)] * 2
 
 
 def test_a_rank_that_raises_is_named_with_its_own_line():
