@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from parallel_by_hand.scale.known_gpus import A100
-from parallel_by_hand.scale.legal_strategies import legal_strategies, why_no_strategy
+from parallel_by_hand.scale.legal_strategies import (
+    SHORT,
+    legal_strategies,
+    why_no_strategy,
+)
 from parallel_by_hand.scale.plan_search import (
     bound_of,
     fastest_strategies,
@@ -59,6 +63,13 @@ def test_every_legal_strategy_can_be_simulated_and_no_two_are_equal():
     assert len(set(legal)) == len(legal)
     assert not any(why_impossible(SMALL, NODES, s, 16) for s in legal)
     assert all(s.gpus == NODES.gpus for s in legal)
+
+
+def test_zero_over_context_ranks_and_three_sequences_at_a_time_are_tried():
+    long = replace(SMALL, sequence=2 * SHORT)
+    legal = list(legal_strategies(long, NODES, 6))
+    assert any(s.data == 1 < s.context and s.shard_stage == 3 for s in legal)
+    assert 3 in {s.micro_batch for s in legal}
 
 
 def test_a_sentence_says_why_nothing_is_legal():

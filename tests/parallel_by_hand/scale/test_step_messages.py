@@ -9,7 +9,7 @@ from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 from parallel_by_hand.scale.known_gpus import A100
 from parallel_by_hand.scale.step_arithmetic import HOST_ADAM, HOST_LINK
-from parallel_by_hand.scale.step_messages import link_of
+from parallel_by_hand.scale.step_messages import link_cost_of, link_of
 from parallel_by_hand.scale.training_plan import Model, Strategy
 from parallel_by_hand.sharding.ledger import MIXED, SINGLE, StateBytes
 from parallel_by_hand.tensor_parallel.messages_of_ours import messages_of_ours
@@ -42,6 +42,14 @@ def test_a_group_that_leaves_its_node_uses_the_slow_link():
         strategy = Strategy(data=data, tensor=tensor, pipeline=pipeline)
         groups = "tensor", "data", "pipeline"
         assert tuple(link_of(g, cluster, strategy) for g in groups) == links
+
+
+def test_a_ring_uses_the_cards_of_the_node_with_the_fewest_members():
+    cluster = replace(A100, nodes=8, ring_of_all_cards=True)
+    for tensor, cards in (16, 8), (6, 2), (12, 4):
+        link = link_cost_of("tensor", cluster, Strategy(data=8, tensor=tensor))
+        fastest = cluster.link_within.bandwidth
+        assert link.bandwidth == min(cards * cluster.link_between.bandwidth, fastest)
 
 
 def test_data_parallel_is_10bs_ring():
