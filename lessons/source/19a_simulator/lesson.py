@@ -549,8 +549,7 @@ real = replace(slow, contention=GPUS["A100"].contention)
 print(f"{simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
 
 # %% [markdown]
-# **If that held on this link, overlap would save less than a fifth of what it could.** On
-# a slow link the kernels mostly wait, so expect more.
+# **If that held on this link, overlap would save less than a fifth of what it could.**
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
@@ -576,8 +575,8 @@ print_step(step)
 # before the gradients are exchanged.
 #
 # The figure shows 8 micro-batches in four stages. Each link shows the gradients' messages
-# only. In a pale
-# bar, "wait", a stage waits for its own messages; in a grey gap, for another stage.
+# only. In a pale bar, "wait", a stage waits for its own messages; in a grey gap, for
+# another stage.
 
 # %%
 timeline_of_step(step).plot()

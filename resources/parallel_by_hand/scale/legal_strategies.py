@@ -1,8 +1,8 @@
 """All the ways in which a cluster could train a model, in a fixed order.
 
-The degrees multiply to the number of GPUs. Micro-batches are powers of two, and the
-interleaved schedule has the fewest chunks that cut a rank's layers evenly. GPipe keeps
-more than 1F1B, and waits less for messages.
+The degrees multiply to the number of GPUs. Micro-batches are powers of two, or
+three times one of the first four. The interleaved schedule has the fewest chunks that
+cut a rank's layers evenly. GPipe keeps more than 1F1B, and waits less for messages.
 """
 
 from collections.abc import Iterator
