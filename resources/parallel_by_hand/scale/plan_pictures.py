@@ -44,6 +44,7 @@ def _row(step: SimulatedStep) -> str:
         f"{s.data:4} {s.tensor:6} {s.pipeline:4} {s.shard_stage:4} {s.micro_batch:5} "
         f"{s.schedule:<11} {s.recomputation:<9} {sum(step.memory) / 1e9:4.0f} GB "
         f"{step.seconds:6,.2f} s {step.model_utilisation:9.1%}"
+        + ("  sequence parallel" if s.sequence_parallel else "")
         + (f"  context {s.context}" if s.context > 1 else "")
         + (f"  experts over {s.expert}" if s.expert > 1 else "")
         + (f"  in {s.hybrid} groups" if s.hybrid > 1 else "")
