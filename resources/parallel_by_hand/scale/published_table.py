@@ -111,8 +111,10 @@ def _row(number: int, values: dict[str, str]) -> PublishedRow:
             raise ValueError(f"row {number}: {column} is no number: {text}") from None
     try:
         return _understood(read)
-    except (ValueError, KeyError) as problem:
-        raise ValueError(f"row {number}: {problem.args[0]}") from None
+    except KeyError as missing:
+        raise ValueError(f"row {number}: {missing.args[0]} is empty") from None
+    except ValueError as problem:
+        raise ValueError(f"row {number}: {problem}") from None
 
 
 def _understood(read: dict) -> PublishedRow:

@@ -66,6 +66,7 @@ def table(tmp_path):
         ({"batch_size": "4"}, "unknown columns: batch_size; a table has source"),
         ({"layers": None}, "columns that are missing: layers;"),
         ({"layers": "many"}, "row 1: layers is no number: many"),
+        ({"layers": ""}, "row 1: layers is empty"),
         ({"gpu": "V100"}, "row 1: gpu must be one of A100, .*, not V100"),
         ({"gpus": "12"}, "row 1: gpus must be a multiple of gpus_per_node"),
         ({"precision": "int8"}, "row 1: precision must be one of bf16, fp8"),
