@@ -152,14 +152,6 @@ def waits_before_it_starts_the_next(parts):
     return [through_pipes([part])[0] for part in parts]
 
 
-wrong(
-    "02-three-ways",
-    advice="is it put_squares that your children do",
-    note="They copied the first function, to begin with, and forgot it.",
-    name="goes_the_same_way_twice",
-)((PIPES, PIPES, SHARED))
-
-
 @wrong(
     "02-three-ways",
     advice="who was first to arrive",
@@ -256,14 +248,14 @@ right("02-three-ways", name="a_thread_reads")(
 # 02-choose
 
 
-def try_job(kind, job, limited=True, looks=True):
-    worker = kind(target=job.work, args=job.args, daemon=not looks)
+def try_job(kind, job, limited=True):
+    worker = kind(target=job.work, args=job.args)
     worker.start()
     worker.join(job.seconds if limited else None)
-    if looks and worker.is_alive() and hasattr(worker, "terminate"):
+    if worker.is_alive() and hasattr(worker, "terminate"):
         worker.terminate()
         worker.join()
-    return not (looks and worker.is_alive()) and job.promise()
+    return not worker.is_alive() and job.promise()
 
 
 CHOICE = {
@@ -325,16 +317,6 @@ def ends_threads_too(kind, job):
         worker.terminate()
         worker.join()
     return job.promise()
-
-
-@wrong(
-    "02-choose",
-    advice="whether the worker has ended",
-    note="They hide a worker that is left with daemon=True, which does not end it.",
-    given=lambda answer: (CHOICE, answer),
-)
-def looks_at_the_promise_only(kind, job):
-    return try_job(kind, job, looks=False)
 
 
 @wrong(

@@ -131,28 +131,6 @@ def one_lock_after_the_other(source, target, amount):
 
 @wrong(
     "04-transfer",
-    advice="one of the two account locks was free",
-    note="They take a lock that nobody else can have, which protects nothing.",
-)
-def makes_a_new_lock(source, target, amount):
-    with Lock():
-        source.balance -= amount
-        target.balance += amount
-
-
-@wrong(
-    "04-transfer",
-    advice="run at the same time",
-    note="They take an order that changes. Ask for something that both threads see "
-    "alike at any time.",
-)
-def sorts_by_balance(source, target, amount):
-    in_order = sorted([source, target], key=lambda account: account.balance)
-    _move(source, target, amount, in_order)
-
-
-@wrong(
-    "04-transfer",
     advice="may it still change",
     note="They keep the old copy of exercise 1, with locks around the store only.",
 )
@@ -163,20 +141,6 @@ def reads_before_it_locks(source, target, amount):
     first, second = _by_number(source, target)
     with first.lock, second.lock:
         source.balance, target.balance = less, more
-
-
-@wrong(
-    "04-transfer",
-    advice="what does yours do then",
-    note="They always end, and sometimes without moving the money.",
-)
-def gives_up(source, target, amount):
-    if source.lock.acquire(timeout=0.1):
-        if target.lock.acquire(timeout=0.1):
-            source.balance -= amount
-            target.balance += amount
-            target.lock.release()
-        source.lock.release()
 
 
 @wrong(
@@ -290,18 +254,6 @@ def lock_around_the_reading(events, bins, energy, workers):
 def with_a_lock(events, bins, energy, workers):
     lock = Lock()
     return _with_locks(events, bins, energy, workers, nullcontext(), lock)
-
-
-@wrong(
-    "04-histogram",
-    advice="at the same time",
-    note="They leave the threads out. Ask what the worker does while it waits.",
-)
-def no_thread_at_all(events, bins, energy, workers):
-    counts = [0] * bins
-    for place, event in events:
-        counts[place] += energy(event)
-    return counts
 
 
 @wrong(

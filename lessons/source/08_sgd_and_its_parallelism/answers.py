@@ -161,15 +161,6 @@ def clears_in_every_pass(model, images, labels, limit):
 
 @wrong(
     "08-accumulate",
-    advice="what is `limit` for",
-    note="The limit is ignored; on a device with little memory this fails.",
-)
-def all_at_once(model, images, labels, limit):
-    return in_a_while_loop(model, images, labels, len(labels))
-
-
-@wrong(
-    "08-accumulate",
     advice="the mean over all",
     note="The variable of the loop still holds the last pass's loss.",
 )
@@ -277,18 +268,6 @@ def trace_alone(steps, each):
 )
 def all_steps_as_one_batch(steps, each):
     return in_64_bit([torch.cat(steps)], each)
-
-
-@wrong(
-    "08-noise-scale",
-    advice="how many images do all shards",
-    note="B counts images. With 8 shards of 8 this divides by 0.",
-)
-def batch_is_the_number_of_shards(steps, each):
-    shard, batch = _squares(steps)
-    size = len(steps[0])
-    trace = (shard - batch) / (1 / each - 1 / size) if size != each else 0.0
-    return trace / (batch - trace / size)
 
 
 @right("08-noise-scale")

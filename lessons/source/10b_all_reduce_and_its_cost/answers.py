@@ -96,15 +96,6 @@ def ring_on_a_copy(tensor):
 
 @wrong(
     "10b-ring",
-    advice="the library's all_reduce",
-    note="The call whose inside is asked for.",
-)
-def ring_of_the_library(tensor):
-    dist.all_reduce(tensor)
-
-
-@wrong(
-    "10b-ring",
     advice="while it sends",
     note="Even ranks send first, which avoids the deadlock and takes twice the steps.",
 )

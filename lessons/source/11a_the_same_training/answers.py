@@ -46,18 +46,6 @@ def shard_rounded_up(samples, rank, world_size, epoch):
 
 @wrong(
     "11a-shard",
-    advice="more than once",
-    note="torch's DistributedSampler does this, so that all shards are equally "
-    "long. Worth a word: it is a decision, not a law.",
-)
-def shard_padded(samples, rank, world_size, epoch):
-    deck = _deck(samples, epoch).tolist()
-    deck += deck[: -samples % world_size]
-    return deck[rank::world_size]
-
-
-@wrong(
-    "11a-shard",
     advice="set_epoch",
     note="The same as a training loop without set_epoch. Nothing crashes.",
 )
@@ -154,15 +142,6 @@ def stops_by_rank_0(step, target, most):
 )
 def stops_by_the_sum(step, target, most):
     return _until(lambda: _reduced(step()) <= target, most)
-
-
-@wrong(
-    "11a-stop",
-    advice="must each of them",
-    note="They wait until every rank's own loss is low enough.",
-)
-def stops_when_all_are_done(step, target, most):
-    return _until(lambda: _reduced(step(), dist.ReduceOp.MAX) <= target, most)
 
 
 @wrong(

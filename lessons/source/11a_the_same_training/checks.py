@@ -138,7 +138,6 @@ STOPS = [
 ]
 RULES = [  # instead of the mean, and what to think about
     (sum, "the sum, or the mean: by what is it divided"),
-    (max, "how many ranks have reached the target: must each of them"),
     (min, "how many ranks have reached the target: is one enough"),
     (lambda losses: losses[0], "the other ranks' losses: this one is rank 0's"),
 ]

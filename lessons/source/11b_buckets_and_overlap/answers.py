@@ -85,15 +85,6 @@ def buckets_without_the_last(parameters, bucket_bytes):
 
 @wrong(
     "11b-buckets",
-    advice="bytes or numbers",
-    note="numel() for nbytes: the buckets are four times too large.",
-)
-def buckets_counted_in_numbers(parameters, bucket_bytes):
-    _average(fill_buckets(parameters, 4 * bucket_bytes))
-
-
-@wrong(
-    "11b-buckets",
     advice="not waited for.*async_op=True",
     note="Right or wrong, as it happens: the sum may not be there yet.",
 )
@@ -240,15 +231,6 @@ class HooksOnAnotherVariable(_Averaging):
     def no_sync(self):
         quiet = True  # noqa: F841
         yield
-
-
-@wrong(
-    "11b-no-sync",
-    advice="a function no_sync, not called",
-    note="They return the result of no_sync() instead of the function.",
-)
-def hooks_called(module):
-    return _Averaging(module).no_sync()
 
 
 @wrong(

@@ -133,7 +133,6 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
         (sizes, "why gradients share a bucket: each message costs time of its own"),
         (_in_buckets(sizes, limit + 1), f"whether a bucket of exactly {limit} bytes is "
          "full"),
-        (_in_buckets(sizes, 4 * limit), "what `bucket_bytes` counts: bytes or numbers"),
         ([sum(sizes)], "when a bucket is full. A bucket that waits for all gradients "
          "cannot leave before backward has ended"),
         (_in_buckets(sizes[::-1], limit), "which parameter's gradient is ready first "
