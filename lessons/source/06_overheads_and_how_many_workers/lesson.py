@@ -134,10 +134,6 @@ fig
 # gets smaller, what grows? Ask for examples of each from their own work. Then let them
 # find the best k by sketching b/k and c·k: where the two are equal.
 #
-# Somebody will object that naps are not work. Right: they are work that needs no core,
-# so that the shape of the curve is the same on every machine in the room. Real work
-# follows in the next section.
-#
 # When late: skip the check with 16 workers.
 
 # %% [markdown]
@@ -383,7 +379,8 @@ machine()
 from lessons.props.overheads_and_how_many_workers import heavy_tailed_naps
 
 lengths = heavy_tailed_naps(48, total=1.2)
-print("naps in ms:", *(round(1000 * length) for length in lengths))
+for start in range(0, 48, 12):
+    print("naps in ms:", *(round(1000 * nap) for nap in lengths[start : start + 12]))
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
@@ -513,9 +510,6 @@ check("06-chunk", chunk_size)
 # Draw two cores and four threads that wait for each other at a barrier: a thread on a
 # core spins while the thread that it waits for has none. That is why oversubscription is
 # worse than taking turns.
-#
-# On a busy machine even one process with two threads is slow: the second core is not
-# free, and the first thread waits for the second.
 #
 # When late: the table, and the one line of the cure.
 

@@ -538,19 +538,12 @@ print(f"{sums}\nsending a RawArray raises {type(refused).__name__}")
 # An unrelated program may open the block by its name as well. On Linux and macOS it
 # deletes the block when it ends, unless it opens the block with `track=False`, which
 # Python 3.13 introduced.
-#
-# Forked workers share their parent's memory until a process writes to it. A list does not
-# stay shared for long: to read most objects is to write their reference counts. The
-# numbers in an array have no such counts.
 
 # %% [markdown] tags=["instructor"]
 # ## The checklist: 7 minutes
 #
 # Ask for causes first and write them on the board: the class will find four of the six.
 # The order matters. Each question makes the next one meaningful.
-#
-# A crowded machine lowers the second line: a task that waits for a core does not use
-# CPU time either. The limit is 10 % for this reason.
 #
 # When late: the checklist as a table, the measurement in the exercise.
 

@@ -1,4 +1,4 @@
-"""Trainings round rings of two sizes drift apart; the published table is copied well."""
+"""Rings of two ranks and of four train apart; a published table is copied well."""
 
 from pathlib import Path
 
