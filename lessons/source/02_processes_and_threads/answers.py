@@ -36,8 +36,7 @@ wrong(
 wrong(
     "02-firm",
     advice="the line that starts apprentice: which process runs it",
-    note="They take the boss for the owner of all processes. Who runs the line with "
-    "start()?",
+    note="They take the boss for the owner of all. Which process runs start()?",
     name="all_are_children_of_the_boss",
 )(dict.fromkeys(FIRM, "boss"))
 
@@ -144,8 +143,7 @@ def joins_before_it_receives(parts):
 @wrong(
     "02-three-ways",
     advice="are those before it still at work then",
-    note="They start, receive and join, and then start the next. Ask how many cores "
-    "are busy.",
+    note="They start, receive and join one by one. Ask how many cores are busy.",
     given=lambda answer: (answer, QUEUE, SHARED),
 )
 def waits_before_it_starts_the_next(parts):
@@ -166,8 +164,7 @@ def takes_the_order_of_arrival(parts):
 @wrong(
     "02-three-ways",
     advice="when you read it",
-    note="They do what is right for a pipe. Ask what tells the parent that the numbers"
-    " are complete.",
+    note="It is right for a pipe. Ask what tells the parent that all is written.",
     given=lambda answer: (PIPES, QUEUE, answer),
 )
 def reads_before_it_joins(parts):
@@ -270,8 +267,7 @@ CHOICE = {
 wrong(
     "02-choose",
     advice="'count': what must its worker share",
-    note="They have learned that processes are for speed. The dictionary is the "
-    "parent's.",
+    note="They know that processes are for speed. The dictionary is the parent's.",
     name="a_process_to_count",
 )((CHOICE | {"count": "process"}, try_job))
 
@@ -287,8 +283,7 @@ wrong(
 wrong(
     "02-choose",
     advice="'unpack': what must its worker not",
-    note="They overlook that the current folder belongs to the process, as do "
-    "environment variables and signal handlers.",
+    note="They overlook that the current folder belongs to the process.",
     name="a_thread_to_unpack",
 )((CHOICE | {"unpack": "thread"}, try_job))
 
@@ -322,8 +317,7 @@ def ends_threads_too(kind, job):
 @wrong(
     "02-choose",
     advice="in which process is the work done|how long does it wait",
-    note="They write target=job.work(...), which does the work first and then starts a"
-    " worker that has nothing to do.",
+    note="They write target=job.work(...): the worker has nothing left to do.",
     given=lambda answer: (CHOICE, answer),
 )
 def calls_the_work_itself(kind, job):

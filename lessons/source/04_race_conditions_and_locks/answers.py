@@ -15,8 +15,7 @@ from lessons.source.sample_answers import right, wrong
 @wrong(
     "04-order",
     advice="x ends as 3.*how long a thread may keep an old copy",
-    note="They lose every second update. That a copy may grow old while many updates "
-    "pass is the step still to make.",
+    note="They lose every second update. A copy may grow older than that.",
 )
 def in_turn(updates):
     return "AB" * (3 * updates)
@@ -98,8 +97,7 @@ def _by_number(*accounts):
 @wrong(
     "04-transfer",
     advice="run at the same time",
-    note="They write the program of the lesson. The check sees who waits for what with"
-    " what in hand, and need not hang itself.",
+    note="They write the lesson's program. The check sees that without hanging.",
 )
 def source_first(source, target, amount):
     _move(source, target, amount, (source, target))
@@ -208,8 +206,7 @@ def _with_locks(events, bins, energy, workers, around_reading, around_adding):
 @wrong(
     "04-histogram",
     advice="loaded by one before the other has stored",
-    note="They overlook that the old count is loaded before energy is called. Show it "
-    "with dis.",
+    note="They overlook that the old count is loaded before energy is called.",
 )
 def one_list_for_all(events, bins, energy, workers):
     counts = [0] * bins
@@ -225,8 +222,7 @@ def one_list_for_all(events, bins, energy, workers):
 @wrong(
     "04-histogram",
     advice="read at once",
-    note="They write ThreadPoolExecutor() without `workers`, which chooses by the "
-    "cores.",
+    note="They write ThreadPoolExecutor(), which chooses by the cores.",
 )
 def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
     counts = [0] * bins

@@ -217,14 +217,14 @@ check("07-identical", survey_in)
 # joblib is a library for parallel work, which scikit-learn uses. `delayed(f)(t)` notes
 # the call `f(t)` down without making it; `Parallel` makes the noted calls.
 #
-# Does it matter which we take? We give 16 tasks to each.
+# Does it matter which we take? We give 8 tasks to each.
 
 # %%
 from joblib import Parallel, delayed
 
 from sidebyside import compare
 
-some = work[:16]
+some = work[:8]
 with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor:
     pools = compare(
         workers=2,
@@ -237,7 +237,7 @@ with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor
         ),
     )
 rows = {way: np.concatenate(parts) for way, parts in pools.results.items()}
-assert all(np.array_equal(some_rows, serial[:800]) for some_rows in rows.values())
+assert all(np.array_equal(some_rows, serial[:400]) for some_rows in rows.values())
 pools
 
 # %% [markdown]
@@ -588,7 +588,7 @@ from parallel_by_hand.practice import programs_to_diagnose
 from parallel_by_hand.practice.diagnosis import diagnose, findings_table
 
 programs = {
-    "simulate": (simulate_oscillator, work[:12]),
+    "simulate": (simulate_oscillator, work[:6]),
     "ask": (programs_to_diagnose.ask_computer_program, [0.02] * 10),
     "fill": (programs_to_diagnose.fill_memory_program, [4_000_000] * 6),
 }

@@ -42,8 +42,7 @@ def divides_by_the_shards(gradients, sizes):
 @wrong(
     "08-shards",
     advice="a list of 1 tensors",
-    note="All parameters in one flat vector, as the noise scale wants it; a list "
-    "was asked for.",
+    note="All parameters in one flat vector; a list was asked for.",
 )
 def returns_one_vector(gradients, sizes):
     return torch.cat([part.flatten() for part in by_stacking(gradients, sizes)])
@@ -93,8 +92,7 @@ def running_mean(gradients, sizes):
 @wrong(
     "08-accumulate",
     advice="nothing divides by their number",
-    note="Each pass adds its own mean: a gradient as many times too long as there are "
-    "passes.",
+    note="Each pass adds its own mean: the gradient is as many times too long.",
 )
 def adds_the_means_of_the_passes(model, images, labels, limit):
     model.zero_grad()
@@ -263,8 +261,7 @@ def trace_alone(steps, each):
 @wrong(
     "08-noise-scale",
     advice="one step's shards",
-    note="The rows of all steps are averaged, as if they had been taken from the "
-    "same weights.",
+    note="The rows of all steps are averaged, as if taken from the same weights.",
 )
 def all_steps_as_one_batch(steps, each):
     return in_64_bit([torch.cat(steps)], each)

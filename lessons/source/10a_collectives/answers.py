@@ -244,8 +244,7 @@ def experts_in_sorted_order(tokens, chosen, expert):
 @wrong(
     "10a-experts",
     advice="on the way out and on the way back",
-    note="What was sent is received on the way back: the two lists have to change "
-    "places.",
+    note="On the way back the two lists have to change places.",
 )
 def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)

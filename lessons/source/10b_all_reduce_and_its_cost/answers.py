@@ -69,8 +69,7 @@ def ring_that_only_sends_first(tensor):
 @wrong(
     "10b-ring",
     advice="are there as many as ranks",
-    note="`chunk` returns fewer pieces than ranks where the tensor is short; "
-    "`tensor_split` does not.",
+    note="`chunk` returns fewer pieces than ranks where the tensor is short.",
 )
 def ring_of_torch_chunks(tensor):
     _ring(tensor, cut=torch.Tensor.chunk)

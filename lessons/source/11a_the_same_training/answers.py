@@ -36,8 +36,7 @@ def shard_without_the_remainder(samples, rank, world_size, epoch):
 @wrong(
     "11a-shard",
     advice="no two ranks differ by more than one",
-    note="Rounding up. Of 14 samples, the last of 4 ranks gets two fewer "
-    "than the others.",
+    note="Rounding up: of 14 samples, the last of 4 ranks gets only two.",
 )
 def shard_rounded_up(samples, rank, world_size, epoch):
     size = -(-samples // world_size)
@@ -114,8 +113,7 @@ def _until(reached, most) -> int:
     "11a-stop",
     advice="whose loss decides",
     state="HUNG",
-    note="Each rank looks at its own loss. The one that is done first leaves the "
-    "others in the all-reduce of their next step.",
+    note="The rank that is done first leaves the others in their next all-reduce.",
 )
 def stops_by_its_own_loss(step, target, most):
     return _until(lambda: step() <= target, most)
