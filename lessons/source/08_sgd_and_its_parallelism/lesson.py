@@ -38,13 +38,16 @@
 
 # %%
 import torch
-from torch.nn import functional as F
 
 from parallel_by_hand.sgd.digits_network import digits_here, digits_network
 
 torch.set_num_threads(1)  # one core: so that nothing here runs in parallel unasked
 images, labels = digits_here("train")
 model = digits_network()
+
+# %%
+from torch.nn import functional as F
+
 sgd = torch.optim.SGD(model.parameters(), lr=0.5)
 for update in range(201):
     loss = F.cross_entropy(model(images), labels)

@@ -38,14 +38,18 @@
 
 # %%
 import torch
-from torch import nn
 
-from parallel_by_hand.data_parallel.data_parallel_threads import replica_places
 from sidebyside import load_digits
 
 torch.set_num_threads(1)  # one model computes on one core
 images, labels = load_digits("train")
 batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
+
+# %%
+from torch import nn
+
+from parallel_by_hand.data_parallel.data_parallel_threads import replica_places
+
 places = replica_places(2)  # two GPUs, or the CPU twice
 
 
@@ -236,8 +240,7 @@ check("09-scatter", scatter, gather)
 # ## All seven
 #
 # In the class below `send_weights` overwrites the weights of all replicas but the first.
-# `self.run` calls a function once for each replica, each in a thread of its own, and
-# `span` notes times for a timeline.
+# `self.run` calls a function once for each replica, each in a thread of its own.
 
 # %%
 from sidebyside import show
@@ -373,7 +376,7 @@ print("bytes in a message:", message)
 
 # %% [markdown]
 # **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
-# one process.** Nothing would repair a difference, so there must never be one.
+# one process.**
 
 # %% [markdown]
 # ## When threads lose
@@ -430,8 +433,7 @@ print(f"CPU time of forward in two threads: {two / one:.1f} × that of one by on
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can gain and can lose. PyTorch's documentation recommends processes even on
-# one machine: `DistributedDataParallel`, lesson 11a.
+# So threads can gain and can lose. PyTorch's documentation recommends processes.
 
 # %% [markdown]
 # ## What does not match
