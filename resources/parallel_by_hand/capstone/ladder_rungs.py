@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from parallel_by_hand.capstone.rung_predictions import RungCost, RungPlan
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from parallel_by_hand.capstone.text_training import Training, train
-from parallel_by_hand.capstone.whole_training import flat_numbers
+from parallel_by_hand.capstone.trainer import Training, train
+from parallel_by_hand.capstone.whole_state import flat_numbers
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.schedules import Schedule, gpipe, one_f_one_b
 from parallel_by_hand.sharding.gathered_ledger import GatheredLedger

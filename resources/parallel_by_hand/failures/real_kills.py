@@ -8,7 +8,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from parallel_by_hand.failures.failure_clock import Machine, progress_at_last_failure
+from parallel_by_hand.failures.checkpoint_interval import (
+    Machine,
+    progress_at_last_failure,
+)
 from sidebyside import span
 from sidebyside.programs.run_program import end_with_parent
 from sidebyside.ranks.launch import context_of_ranks

@@ -1,6 +1,6 @@
 """Goodput: the share of the time that counts, in a training that fails now and then."""
 
-from parallel_by_hand.failures.failure_clock import hours_between_failures
+from parallel_by_hand.failures.checkpoint_interval import hours_between_failures
 
 HOUR = 3600.0
 

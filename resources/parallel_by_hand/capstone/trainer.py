@@ -23,9 +23,9 @@ from parallel_by_hand.capstone.language_model import (
     text_loss,
 )
 from parallel_by_hand.capstone.text_batches import text_batches
-from parallel_by_hand.capstone.whole_training import (
+from parallel_by_hand.capstone.whole_state import (
     Addresses,
-    TextState,
+    WholeState,
     copy_with_numbered_parameters,
     load_averages,
     load_whole_model,
@@ -120,7 +120,7 @@ def train(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     make_optimizer: MakeOptimizer = _text_sgd,
-    start: TextState | None = None,
+    start: WholeState | None = None,
     around_step: Callable[[int, Training], AbstractContextManager] | None = None,
     after_step: Callable[[int, float | None, Training], None] | None = None,
 ) -> Training:

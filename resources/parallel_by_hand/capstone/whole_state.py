@@ -16,7 +16,7 @@ from torch import Tensor, nn
 MODEL = "model"  # the parameters, beside the averages' own names
 
 
-class TextState(NamedTuple):
+class WholeState(NamedTuple):
     """Everything that a resumed training needs, whichever strategy saved it.
 
     `step` steps are taken. `numbers[MODEL]` and each average of the optimiser are
@@ -76,7 +76,7 @@ def _averages_of(optimizer: torch.optim.Optimizer, tensor: Tensor) -> dict[str, 
     }
 
 
-def collect_text_state(training, step: int) -> TextState:
+def collect_whole_state(training, step: int) -> WholeState:
     """Called by all ranks alike, after `step` steps: the same state on each of them."""
     mine = []
     for tensor, places in zip(
@@ -96,16 +96,16 @@ def collect_text_state(training, step: int) -> TextState:
         for name, row in rows.items():  # place 0 is padding
             empty = row.new_full((last + 1,), torch.nan)
             whole.setdefault(name, empty)[places] = row
-    return TextState(step, {name: row[1:].clone() for name, row in whole.items()})
+    return WholeState(step, {name: row[1:].clone() for name, row in whole.items()})
 
 
-def load_whole_model(model: nn.Module, state: TextState) -> None:
+def load_whole_model(model: nn.Module, state: WholeState) -> None:
     """Put the numbers of a state into a model that is not cut yet."""
     like = next(model.parameters())
     nn.utils.vector_to_parameters(state.numbers[MODEL].to(like), model.parameters())
 
 
-def load_averages(training, state: TextState) -> None:
+def load_averages(training, state: WholeState) -> None:
     """Give this rank's optimiser its part of each average, and the count of steps.
 
     A state without averages is taken as it is: the optimiser begins anew.
