@@ -51,8 +51,8 @@ class ClimbedRank(NamedTuple):
     seconds: float
 
 
-class KeptBesideParameters(KeptBytes):
-    """The bytes that autograd keeps, without parameters, wherever these come from.
+class _KeptBesideParameters(KeptBytes):
+    """On a rung: the bytes that autograd keeps, parameters wherever they are left out.
 
     ZeRO-3 and FSDP2 give parameters other memory in each step, so they are told by
     their type here, not by their place.
@@ -99,7 +99,7 @@ class RungWatch:
             GatheredLedger(training.units) as borrowed,
             messages_of_ours(),  # the library's own would not be counted
             MessageMeter() as meter,
-            KeptBesideParameters() as kept,
+            _KeptBesideParameters() as kept,
         ):
             yield
         training.update = update

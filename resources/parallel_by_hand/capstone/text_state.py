@@ -27,7 +27,7 @@ def _text_adam(parameters: list) -> torch.optim.Adam:
 def prepare_text_training(
     strategy: Strategy, state: WholeState | None = None
 ) -> Training:
-    """A training under any strategy, at its beginning or where `state` stands."""
+    """A training of the text, at its beginning or where `state` stands."""
     how = {"size": TEXT_MODEL, "make_optimizer": _text_adam, "start": state}
     return train(strategy, steps=0, **how)
 
@@ -52,7 +52,7 @@ def train_text_states(
 
 
 def whole_text_model(state: WholeState, size: ModelSize = TEXT_MODEL):
-    """The model of a state, on the CPU of the rank that asks."""
+    """The language model of a state, on the CPU of the rank that asks."""
     model = make_language_model(size)
     load_whole_model(model, state)
     return model

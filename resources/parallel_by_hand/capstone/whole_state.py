@@ -17,7 +17,7 @@ MODEL = "model"  # the parameters, beside the averages' own names
 
 
 class WholeState(NamedTuple):
-    """Everything that a resumed training needs, whichever strategy saved it.
+    """The whole state that a resumed training needs, whichever strategy saved it.
 
     `step` steps are taken. `numbers[MODEL]` and each average of the optimiser are
     vectors of all parameters, in the order of the model's `parameters()`, on the CPU.
@@ -41,12 +41,12 @@ def _local_numbers(tensor: Tensor) -> Tensor:
 
 
 def flat_numbers(tensors: Iterable[Tensor]) -> Tensor:
-    """This rank's numbers of some tensors, in one row."""
+    """For the whole state: this rank's numbers of some tensors, in one row."""
     return torch.cat([_local_numbers(tensor) for tensor in tensors])
 
 
 def copy_with_numbered_parameters(model: nn.Sequential) -> nn.Sequential:
-    """A copy in 64 bits whose parameters are 1, 2, 3, ... in their order."""
+    """A copy whose parameters are 1, 2, 3, ...: it says who holds what of the whole."""
     numbered = copy.deepcopy(model).double()
     total = sum(p.numel() for p in model.parameters())
     numbers = torch.arange(1, total + 1, dtype=torch.float64)
@@ -61,7 +61,7 @@ def _updated_tensors(training) -> list[Tensor]:
 
 
 def parameter_numbers_in_training(numbered) -> Addresses:
-    """What a wrapped numbered model says about the same wrapping of any model."""
+    """Which numbers of the whole model a rank holds, as a numbered model shows."""
     updated = [_local_numbers(p).long().cpu() for p in _updated_tensors(numbered)]
     return Addresses(flat_numbers(numbered.held()).long().cpu(), updated)
 
@@ -106,7 +106,7 @@ def load_whole_model(model: nn.Module, state: WholeState) -> None:
 
 
 def load_averages(training, state: WholeState) -> None:
-    """Give this rank's optimiser its part of each average, and the count of steps.
+    """Give this rank's optimiser its part of the whole state: averages, count of steps.
 
     A state without averages is taken as it is: the optimiser begins anew.
     """

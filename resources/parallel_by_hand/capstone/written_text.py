@@ -57,7 +57,7 @@ def write_text(
 def write_from_counts(
     table: Tensor, characters: int = 200, beginning: str = BEGINNING, seed: int = 0
 ) -> str:
-    """The same with a table of contexts, as `next_character_table` gives it."""
+    """Written by a table of contexts, as `next_character_table` gives it."""
     generator = torch.Generator().manual_seed(seed)
     tokens, words = encode_text(beginning), table.shape[1]
     context = round(math.log(len(table), words))  # characters in one

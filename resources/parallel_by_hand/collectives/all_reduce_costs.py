@@ -6,7 +6,7 @@ WAYS = ("root", "tree", "ring", "halving-doubling")
 
 
 def messages_and_bytes(way: str, ranks: int, size: float) -> tuple[int, float]:
-    """How many messages follow one another, and how many bytes they carry together.
+    """How many messages of an all-reduce follow one another, and the bytes they carry.
 
     `size` is the tensor's, in bytes. A rank can send one message and receive one at
     the same time, but never two of a kind.

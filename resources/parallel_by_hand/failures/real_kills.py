@@ -19,6 +19,8 @@ from sidebyside.timeline.spans import label_process
 
 
 class SurvivedKills(NamedTuple):
+    """The share of time that counted despite real kills, and what was predicted."""
+
     goodput: float  # computing that was saved, as a share of all the time
     predicted: float  # what the simulated clock says for the same failures
 
@@ -47,7 +49,7 @@ def _compute_and_save(path: Path, every: float, save: float, inbox) -> None:
             os.replace(unfinished, path)
 
 
-class SpareProcesses:
+class _SpareProcesses:
     """Processes that stand by, so that starting one takes none of the clock's time."""
 
     def __init__(self, number: int, *args):
@@ -87,7 +89,7 @@ def survive_kills(
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rounds")
-        spares = SpareProcesses(len(failures), path, every, machine.save)
+        spares = _SpareProcesses(len(failures), path, every, machine.save)
         try:
             began = monotonic() + 0.1
             ready = began

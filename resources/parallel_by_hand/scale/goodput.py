@@ -15,5 +15,5 @@ def goodput(gpus: int, lost: float) -> float:
 
 
 def affordable_loss(gpus: int, share: float) -> float:
-    """Seconds that an interruption may cost if `share` of the time is to count."""
+    """Seconds that an interruption may cost for so much goodput."""
     return (1 - share) * HOUR * hours_between_failures(gpus)

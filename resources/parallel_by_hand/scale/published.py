@@ -12,7 +12,7 @@ MEGATRON_SEQUENCE, MEGATRON_VOCABULARY = 2048, 51_200  # section 5.1, all models
 
 
 class MegatronRow(NamedTuple):
-    """A row of Table 1. `teraflops` are per GPU, with recomputation counted."""
+    """A published row of Table 1. `teraflops` are per GPU, recomputation counted."""
 
     billions: float
     heads: int
@@ -42,7 +42,7 @@ size of a micro-batch are not given."""
 
 
 class FixedBatchRow(NamedTuple):
-    """A row of Table 2: one model, one batch, more and more GPUs."""
+    """A published row of Table 2: one model, one batch, more and more GPUs."""
 
     strategy: str  # "ZeRO-3" or "PTD", pipeline, tensor and data parallel together
     gpus: int
@@ -67,7 +67,7 @@ TABLE_2_TENSOR, TABLE_2_PIPELINE = 8, 12
 
 
 class LlamaRow(NamedTuple):
-    """A row of Table 4. `teraflops` are per GPU, of the model alone."""
+    """A published row of Table 4. `teraflops` are per GPU, of the model alone."""
 
     gpus: int
     tensor: int

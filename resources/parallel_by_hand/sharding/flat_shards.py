@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from parallel_by_hand.collectives.eight_collectives import exchange
 
 
-def shard_length(numbers: int, ranks: int) -> int:
+def _shard_length(numbers: int, ranks: int) -> int:
     """Numbers in one of `ranks` equal shards; the last one may end with padding."""
     return -(-numbers // ranks)
 
@@ -54,7 +54,7 @@ class FlatParameters:
     def zeros(self) -> Tensor:
         """A flat tensor with room for one number for each of the parameters'."""
         ranks = dist.get_world_size(self.group)
-        length = shard_length(self.numbers, ranks)
+        length = _shard_length(self.numbers, ranks)
         return self.parameters[0].detach().new_zeros(length * ranks)
 
     def views_of(self, flat: Tensor) -> list[Tensor]:

@@ -45,7 +45,7 @@ def _take_block_step(block: nn.Module, x: torch.Tensor, numbers: int) -> None:
 
 
 def compare_split_block(way: str = "tensor") -> dict:
-    """Runs in each rank: a step of both halves beside the unsplit block, in 64 bits.
+    """Runs in each rank: for the block's row, both halves beside the unsplit, 64 bits.
 
     `calls` are the collectives forward and backward; `bytes`, what this rank sends in
     32 bits by lesson 10's own messages; then the largest differences of outputs and of

@@ -80,7 +80,7 @@ def _gap_to_whole(split: SplitPixelModel, whole: PixelModel) -> float:
 
 
 def train_beside_whole(way: str, steps: int = 10) -> tuple[list, list]:
-    """Runs in each rank: the gap after each step of SGD, and the losses."""
+    """Runs in each rank: the pixel model's gap after each step of SGD, and losses."""
     whole = PixelModel().to(device())
     split, gaps, losses = SplitPixelModel(whole, way), [], []
     for tokens, labels in pixel_batches(16, steps):
