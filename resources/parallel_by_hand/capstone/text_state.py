@@ -33,7 +33,7 @@ def prepare_text_training(
 
 
 def take_text_step(training: Training, step: int, batch: int, length: int):
-    """Step number `step`; the loss over this rank's rows, or None if it has none."""
+    """From a state, step number `step`; the loss over this rank's rows, or None."""
     inputs, targets = text_batch(step, batch=batch, length=length)
     return training.step(inputs.to(device()), targets.to(device()))
 

@@ -61,7 +61,7 @@ def recorded_collectives() -> list[dict]:
 
 
 def stacks_of_threads() -> str:
-    """Where each thread of this process is, as `faulthandler` writes it."""
+    """In the clinic: where each thread of a rank is, as `faulthandler` writes it."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
@@ -69,7 +69,7 @@ def stacks_of_threads() -> str:
 
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
-    """An all-reduce that first asks whether all ranks have come to this place."""
+    """In the clinic: an all-reduce that first asks whether all ranks are there."""
     dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=True)
     all_reduce(tensor)
 

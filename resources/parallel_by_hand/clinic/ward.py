@@ -36,7 +36,7 @@ def repaired_patient(name: str, changes: dict[int, str]) -> str:
 
 
 def patient_from_code(name: str, code: str, **others):
-    """The function that this code defines, among the names of the patients' file.
+    """For the ward: the function that this code defines, among its patients' names.
 
     `others` stand in for some of these names.
     """

@@ -15,7 +15,7 @@ ANYWHERE = None  # an operation with this device may run on any
 
 
 class Operation(NamedTuple):
-    """One node of the graph.
+    """One node of the graph of operations.
 
     `takes` is its time on the simulated clock. Real work is done by `compute`, which
     gets the results of `inputs` as its arguments, in their order.

@@ -98,7 +98,7 @@ def measure_constants(host: str = "python") -> dict[str, float]:
 
 
 def predict_here_and_away(n: int, costs: dict[str, float]) -> tuple[float, float]:
-    """Seconds of 2 n^3 operations here; and away, with 12 n^2 bytes in two messages."""
+    """Seconds to compute 2 n^3 operations, or to copy 12 n^2 bytes in two messages."""
     operations, sent = 2 * n**3, 12 * n**2
     link = 2 * costs["alpha"] + costs["beta"] * sent
     return operations / costs["host"], link + operations / costs["device"]

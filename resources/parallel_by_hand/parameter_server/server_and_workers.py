@@ -160,7 +160,7 @@ def answer_workers(
 
 
 def await_all_letters(sent: dict[int, Any]) -> None:
-    """Until all these letters have been sent."""
+    """Until all these letters between server and workers have been sent."""
     for request in sent.values():
         request.wait()
 

@@ -28,7 +28,7 @@ class Slot(NamedTuple):
 
 
 def needs(work: ScheduledWork, stages: int) -> list[ScheduledWork]:
-    """What must be finished before `work` can start."""
+    """By a schedule's rules: what must be finished before `work` can start."""
     kind, stage, microbatch = work
     if kind == "F":  # forward flows down
         return [ScheduledWork("F", stage - 1, microbatch)] if stage > 0 else []

@@ -12,12 +12,12 @@ LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in Deep
 
 
 def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
-    """For memory: layers of each stage, as equal as can be, as lesson 15 cuts."""
+    """For a step's memory: layers of each stage, as equal as lesson 15 cuts them."""
     return _cut(model.layers, strategy.stages)
 
 
 def layers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """For memory: layers of each rank of the pipeline, over all of its stages."""
+    """For a step's memory: layers of each rank of the pipeline, of all its stages."""
     layers, ranks = layers_of_stages(model, strategy), strategy.pipeline
     return [sum(layers[rank::ranks]) for rank in range(ranks)]
 
@@ -34,7 +34,7 @@ def unsplit_numbers_in_memory(model: Model) -> int:
 
 
 def matrices_of_group(model: Model, strategy: Strategy) -> int:
-    """In memory: numbers of a layer's matrices in a tensor group, with its experts."""
+    """In a step's memory: a layer's matrices in a tensor group, with its experts."""
     elsewhere = model.experts - model.experts // strategy.expert
     return model.layer_matrices - elsewhere * model.mlp_matrices
 
@@ -48,7 +48,7 @@ def _layer_numbers(model: Model, strategy: Strategy) -> int:
 
 
 def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """In memory: of `numbers_of_ranks`, the experts' that not all replicas have."""
+    """In a step's memory: of `numbers_of_ranks`, those that not all replicas have."""
     if strategy.expert == 1:
         return [0] * strategy.pipeline
     experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
@@ -56,7 +56,7 @@ def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """In memory: parameters on a GPU of each rank of the pipeline.
+    """In a step's memory: parameters on a GPU of each rank of the pipeline.
 
     The first also has the embeddings; the last has the norm at the end and, if it is
     another rank, a copy of the tied table.
@@ -111,7 +111,7 @@ def kept_activations(model: Model, strategy: Strategy) -> float:
 
 
 def hidden_numbers(model: Model, strategy: Strategy) -> int:
-    """In memory, s b h: the numbers between two layers, of one micro-batch."""
+    """In a step's memory, s b h: the numbers between two layers, of one micro-batch."""
     return model.sequence // strategy.context * strategy.micro_batch * model.hidden
 
 

@@ -71,7 +71,7 @@ def room_for_chunk(flat: Tensor, group=None) -> Tensor:
 
 
 def master_copy(shard: Tensor) -> nn.Parameter:
-    """What the optimiser updates: the shard itself, or a float32 copy of 16 bits."""
+    """What the optimiser updates of a flat shard: itself, or a copy in 32 bits."""
     sixteen_bits = shard.element_size() == 2
     return nn.Parameter(shard.detach().float() if sixteen_bits else shard.detach())
 

@@ -104,7 +104,7 @@ def measure_block(strategy: str) -> MeasuredLedger:
 
 
 def print_state_table(rows: dict[str, list[MeasuredLedger]]) -> None:
-    """A line for each rank of each strategy: bytes held and bytes sent in a step."""
+    """The measured ledger, a line for each rank: bytes held, bytes sent in a step."""
     names = [*Ledger._fields, "sent"]
     print(f"{'':<9}rank" + "".join(f"{name:>12}" for name in names))
     for strategy, ranks in rows.items():
