@@ -1,8 +1,4 @@
-"""What a report says of its owner and machine: sections of plain text, from the record.
-
-The record may come from an older course or another hand: what it lacks stays empty, and
-what cannot be shown as a number becomes a question mark.
-"""
+"""What a report says of its owner and machine: plain text, from the record."""
 
 from parallel_by_hand.capstone.report_page import ReportSection
 from sidebyside import machine

@@ -1,8 +1,4 @@
-"""The language model, its blocks split over the ranks of a group by heads and neurons.
-
-Embedding and head are whole on every rank: what they hold is small here. Lesson 16b
-splits the vocabulary as well.
-"""
+"""The language model, its blocks split over ranks by heads and neurons."""
 
 import torch.distributed as dist
 from torch import Tensor, nn

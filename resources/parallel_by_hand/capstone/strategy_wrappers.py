@@ -1,8 +1,4 @@
-"""The wrappers: each changes a training along one dimension of the mesh.
-
-Nothing is computed or sent here that lessons 8 to 17 have not built; a wrapper says
-which of their parts does it, in which group.
-"""
+"""The wrappers: each changes a training along one dimension of the mesh."""
 
 from collections.abc import Callable
 

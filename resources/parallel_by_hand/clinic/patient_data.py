@@ -46,11 +46,7 @@ def batches_with_outliers(batches: list[list[Tensor]], wild: set) -> list[list[T
 
 
 def labelled_gradients(swapped: list[bool]) -> list[dict[str, Tensor]]:
-    """Data for a patient: each digit of a sum says which rank's number is in it.
-
-    The weight's gradient is 1 on rank 0, 10 on rank 1, and so on. The bias's is twice
-    that; half of it on a rank that is `swapped`.
-    """
+    """Data for a patient: each digit of a sum says which rank's number is in it."""
     ones = torch.ones(2, dtype=torch.float64)
     return [
         {"weight": ones * 10**rank, "bias": ones * 10**rank * (0.5 if odd else 2)}

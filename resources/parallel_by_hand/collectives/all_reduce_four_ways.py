@@ -44,11 +44,7 @@ def print_meters(ranks: list[dict[str, MessageMeter]]) -> None:
 def time_over_paced_link(
     ways: list[str], sizes: list[int], alpha: float, beta: float, rounds: int = 3
 ) -> dict[tuple[str, int], float]:
-    """Runs in each rank: median seconds for each all-reduce and size, in bytes.
-
-    All take turns in each round. A barrier before each makes the ranks start together;
-    the slowest rank's time counts.
-    """
+    """Runs in each rank: median seconds for each all-reduce and size, in bytes."""
     seconds = {(way, size): [] for way in ways for size in sizes}
     for _ in range(rounds):
         for way, size in seconds:

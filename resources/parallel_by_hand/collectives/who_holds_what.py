@@ -33,11 +33,7 @@ def run_collectives(
     world_size: int = 4,
     size: int = 1,
 ) -> dict[str, CollectiveRun]:
-    """Who holds what: run these operations of `library`, `size` numbers in each piece.
-
-    `library` is `torch.distributed`, or a module with functions of the same names and
-    arguments, such as `eight_collectives`. All run in one start of the ranks.
-    """
+    """Who holds what in these operations of `library`, `size` numbers in each piece."""
     for operation in operations:
         if operation not in ON_LABELLED_PIECES:
             allowed = ", ".join(ON_LABELLED_PIECES)

@@ -49,11 +49,7 @@ def _museum_digits(part: tuple) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _run_exhibits(codes: dict[str, str], ranks: int) -> dict[str, SimpleNamespace]:
-    """Runs in each rank: what each program has shown of itself.
-
-    `models`: all parameters at the start and after each step, for each replica here;
-    `said`: numbers, such as an accuracy; `storages`: how many weights there are here.
-    """
+    """Runs in each rank: what each program has shown of itself."""
     return {name: _run_exhibit(code, name, ranks) for name, code in codes.items()}
 
 

@@ -82,11 +82,7 @@ class _SpareProcesses:
 def survive_kills(
     every: float, machine: Machine, failures: Sequence[float]
 ) -> SurvivedKills:
-    """Train until the last of the `failures`, seconds from now, and the restart after.
-
-    What was saved by then counts. A spare process goes on `machine.restart` seconds
-    after each kill, if it has not been killed itself by then.
-    """
+    """Train until the last of the `failures`, in seconds, and the restart after it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rounds")
         spares = _SpareProcesses(len(failures), path, every, machine.save)

@@ -86,11 +86,7 @@ def take_step(
 def measure_recomputation(
     depth: int, length: int | None, samples: int = 64, width: int = 32, again=None
 ) -> dict:
-    """One step of a deep network: most bytes kept for backward, forwards, gradients.
-
-    "kept" counts in activations of one layer, which are `samples * width` numbers of 32
-    bits; "bytes" in bytes.
-    """
+    """One step of a deep network: most bytes kept for backward, forwards, gradients."""
     layers = make_deep(depth, width)
     x = torch.randn(samples, width).requires_grad_()
     with KeptBytes(*layers) as kept:

@@ -74,11 +74,7 @@ SKIPS = {
 
 
 def train_with_skip(way: str = "as data", steps: int = 4) -> BrokenCutNotes:
-    """Runs in each rank: four steps of SGD, cut at a skip, broken or repaired.
-
-    One rank alone trains the network in one piece. `way` is a key of SKIPS: how the
-    early activations cross the cut.
-    """
+    """Runs in each rank: four steps of SGD, cut at a skip, broken or repaired."""
     network, rank = SkipNetwork().to(device()), dist.get_rank()
     cut, (send, receive) = dist.get_world_size() > 1, SKIPS[way]
     sgd = torch.optim.SGD(network.parameters(), lr=0.5)
@@ -118,11 +114,7 @@ def _add_tied_gradient(weight: nn.Parameter, peer: int) -> None:
 
 
 def train_tied(add: bool = False, steps: int = 40) -> BrokenCutNotes:
-    """Runs in each rank, cut at tied weights: squeeze digits into 16 numbers and back.
-
-    The same matrix encodes and decodes. In one rank there is one; in two ranks, rank 0
-    encodes with its copy and rank 1 decodes with its own. `add` adds up the gradients.
-    """
+    """Runs in each rank, cut at tied weights: squeeze digits into 16 numbers."""
     torch.manual_seed(0)
     weight = nn.Parameter(0.1 * torch.randn(16, 64).to(device()))
     rank, cut = dist.get_rank(), dist.get_world_size() > 1

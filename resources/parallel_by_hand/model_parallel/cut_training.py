@@ -49,11 +49,7 @@ class CutNotes(NamedTuple):
 def step_of_part(
     layers: nn.Module, images: Tensor, labels: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    """Forward and backward of this rank's part of a cut; autograd sends and receives.
-
-    `shape` is that of the activations that arrive. Gives the loss on the last rank, and
-    a zero on the others.
-    """
+    """Forward and backward of this rank's part of a cut, over which autograd sends."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     entering = images
     if rank > 0:

@@ -96,11 +96,7 @@ def meter_every_cut(batch: int = 32) -> list[MeteredCut]:
 
 
 def meter_cut_in_time(batch: int = 32, before: int = 4) -> int:
-    """Runs in each of two ranks: bytes of a network cut between two time steps.
-
-    Rank 0 reads the first rows of each image, rank 1 the others. What crosses is the
-    state of each layer, h and c. Both ranks hold all weights.
-    """
+    """Runs in each of two ranks: bytes of a network cut between two time steps."""
     images, labels = (data.to(device()) for data in batches_to_cut(1, batch)[0])
     rows = images.view(batch, STEPS_IN_TIME, -1)
     torch.manual_seed(0)

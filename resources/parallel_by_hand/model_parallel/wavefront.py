@@ -106,11 +106,7 @@ def gap_of_flow(ranks: list[WavefrontNotes], whole: list[list[Tensor]]) -> float
 def time_flow_and_alone(
     width: int, chunks: list[int], times: int = 8, rounds: int = 3, batch: int = 64
 ) -> dict[str, float]:
-    """Runs in each rank: median seconds of the wavefront and of one process, in turn.
-
-    `alone` is torch's own network on rank 0 while the others wait. The slowest rank's
-    time counts.
-    """
+    """Runs in each rank: median seconds of the wavefront and of one process."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     whole, _ = _make_recurrent_network(ranks, width, PIXELS // times)
     whole.to(device())

@@ -40,11 +40,7 @@ def digits_start(seed: int = 0) -> Tensor:
 
 
 class DigitsGradient:
-    """For the digits' server: the gradient of 32 images, by worker and version; a nap.
-
-    The nap of `seconds` stands for a longer computation: it needs no core, so workers
-    that share a core do not slow each other down.
-    """
+    """For the digits' server: the gradient of 32 images, and a nap beside it."""
 
     def __init__(self, worker: int, seconds: float = 0.0, images: int = 32):
         self.worker, self.seconds, self.images = worker, seconds, images

@@ -17,11 +17,7 @@ from parallel_by_hand.parameter_server.server_and_workers import everyone_may_go
 
 
 def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
-    """How long a simulated worker's gradients take: 1 at least, at times far longer.
-
-    1 plus a draw with a heavy tail: one in seven takes more than 1.5, one in 46 more
-    than 3.
-    """
+    """How long a simulated worker's gradients take: 1 at least, at times far longer."""
     random = np.random.default_rng([seed, worker])
     while True:
         yield 1.0 + 0.2 * float(random.pareto(1.6))

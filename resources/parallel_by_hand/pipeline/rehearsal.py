@@ -51,11 +51,7 @@ def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
 def rehearse(
     schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
 ) -> list[Slot]:
-    """Run `schedule` on real ranks with sleeping stages: what each did, and when.
-
-    `forward`, `backward` and `weights` are as in `timetable`, in units of `seconds`; so
-    are the times that come back.
-    """
+    """Run `schedule` on real ranks with sleeping stages: what each did, and when."""
     stages, _ = schedule_size(schedule)
     times = [
         [

@@ -128,11 +128,7 @@ def bubble(slots: list[Slot]) -> float:
 
 
 def peak_activations(schedule: Schedule) -> list[int]:
-    """What follows from a schedule: the most forwards of a rank that wait for backward.
-
-    Each of them keeps the activations of one micro-batch in one stage; where the
-    backward is in two parts, until the second is done.
-    """
+    """What follows from a schedule: the most forwards that wait for their backward."""
     change = {"F": 1, kinds_of_work(schedule)[-1]: -1}
     peaks = []
     for rank, order in enumerate(schedule):

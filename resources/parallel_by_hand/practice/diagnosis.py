@@ -80,11 +80,7 @@ def come_to_rest_before_diagnosis() -> None:
 def diagnose(
     work: Callable, tasks: Sequence, pool, workers: int
 ) -> list[DiagnosisFinding]:
-    """The diagnosis: do the tasks here, one by one, then a few of them in the pool.
-
-    `pool` is a ProcessPoolExecutor with `workers` workers. Costs are CPU times, which
-    other programs disturb little; only work that waits is judged by the wall.
-    """
+    """The diagnosis: do the tasks here, one by one, then a few of them in the pool."""
     come_to_rest_before_diagnosis()
     work(tasks[0])  # the first call may load what later ones have
     found = [time_task_for_diagnosis(work, task) for task in tasks]

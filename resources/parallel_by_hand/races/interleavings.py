@@ -71,11 +71,7 @@ def _after_step(
 
 
 def play(order: str, a: Program, b: Program) -> int:
-    """What x is after threads A and B have moved by an interleaving, such as "AABABB".
-
-    Each letter is one step of that thread. ValueError if a thread is to move that has
-    no step left or waits for a lock, and if the order ends too soon.
-    """
+    """What x is after threads A and B moved by an interleaving, such as "AABABB"."""
     state = START
     for place, letter in enumerate(order):
         thread = "AB".index(letter)

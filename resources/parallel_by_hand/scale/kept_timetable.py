@@ -47,11 +47,7 @@ class KeptTimetable(NamedTuple):
     def run(
         self, seconds: list[float], travel: float, sending: float
     ) -> tuple[list[float], tuple[float, ...]]:
-        """When each piece starts, and when each rank is done.
-
-        Each kind and stage takes `seconds[work]`, a message `travel`, of which it
-        keeps its link busy for `sending`.
-        """
+        """When each piece starts, and when each rank is done."""
         free = [0.0] * len(self.kept)
         link_free = [0.0] * (1 + max(self.links))
         arrived = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's

@@ -1,8 +1,4 @@
-"""Published measurements of large trainings: every row once, with its source.
-
-Sizes are as the papers print them; nothing here is fitted. `held_to_the_world.py` says
-what our simulator makes of each row.
-"""
+"""Published measurements of large trainings: every row once, with its source."""
 
 from typing import NamedTuple
 

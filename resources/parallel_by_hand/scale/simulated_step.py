@@ -161,11 +161,7 @@ class SimulatedStep:
 def simulate_step(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
 ) -> SimulatedStep:
-    """One step of training with a batch of so many sequences.
-
-    Raises ValueError with a sentence if the strategy cannot be. It may still not fit
-    into memory: `SimulatedStep.fits`.
-    """
+    """One step of training with a batch of so many sequences."""
     if problem := why_impossible(model, cluster, strategy, batch):
         raise ValueError(problem)
     stages = times_of_stages(model, cluster, strategy)

@@ -56,11 +56,7 @@ def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """In a step's memory: parameters on a GPU of each rank of the pipeline.
-
-    The first also has the embeddings; the last has the norm at the end and, if it is
-    another rank, a copy of the tied table.
-    """
+    """In a step's memory: parameters on a GPU of each rank of the pipeline."""
     ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
     numbers = [layer * layers for layers in layers_of_ranks(model, strategy)]
     if model.vocabulary:

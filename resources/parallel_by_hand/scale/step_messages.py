@@ -247,11 +247,7 @@ def _data_messages(
 def norm_messages(
     model: Model, cluster: Cluster, strategy: Strategy, rank: int
 ) -> StepMessage:
-    """Sequence parallel sums gradients of what each rank has whole, once in a step.
-
-    Norms and the biases of rows have seen this rank's positions only (16b): an
-    all-reduce for each layer.
-    """
+    """Sequence parallel sums gradients of what each rank has whole, once in a step."""
     if not strategy.sequence_parallel:
         return StepMessage()
     size = strategy.state.gradients * unsplit_numbers_in_memory(model)

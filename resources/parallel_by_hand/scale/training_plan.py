@@ -1,8 +1,4 @@
-"""What a training step is made of: a model, a cluster, and a strategy.
-
-Three plain descriptions, and the reasons for which a strategy cannot be. The
-simulator reads them; so does whoever searches for the best strategy.
-"""
+"""What a training step is made of: a model, a cluster, and a strategy."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

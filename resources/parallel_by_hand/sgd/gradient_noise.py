@@ -30,11 +30,7 @@ def gradient_spread(model: nn.Module, batch: int, draws: int = 200) -> float:
 def squared_norms_in_training(
     rate: float, target: float, seed: int = 0, shards: int = 8, each: int = 8
 ) -> tuple[float, float]:
-    """With noise: mean |g|² of a shard's gradient and the batch's, over a training.
-
-    The network is trained with the batch's gradient, the mean over the shards, until
-    the loss of all images is `target`.
-    """
+    """With noise: mean |g|² of a shard's gradient and the batch's, over a training."""
     images, labels = digits_here("train")
     model, dice = digits_network(seed), torch.Generator().manual_seed(seed)
     of_shards, of_batches = [], []

@@ -27,11 +27,7 @@ from sidebyside import MessageMeter, device
 
 
 class _WatchedRing(RingLink):
-    """The ring, which notes the most bytes of gradients that are on their way at once.
-
-    These are the flat gradients of a unit, room for a chunk that arrives, and the sums
-    of this rank's shards, which wait until the optimiser's step.
-    """
+    """The ring, which notes the most bytes of gradients that are on their way."""
 
     def __init__(self):
         super().__init__()
@@ -73,11 +69,7 @@ def measure_block_in_units() -> MeasuredLedger:
 
 
 def state_of_cuts(costs: list[BlockCost]) -> list[MeasuredLedger]:
-    """Beside the sharded block: rows of one that is cut by layer, neuron or space.
-
-    A rank has a gradient and a momentum of each parameter that it holds. Pieces that
-    messages need for a moment are not counted there.
-    """
+    """Beside the sharded block: rows of one that is cut by layer, neuron or space."""
     return [
         MeasuredLedger(
             Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent

@@ -60,11 +60,7 @@ def whole_parameters(trained) -> torch.Tensor:
 def train_in_stage(
     way: str, steps: int = 3, accumulate: int = 1, hold_back: bool = False
 ) -> dict:
-    """Runs in each rank: a stage of ZeRO, losses, parameters of each step, last bill.
-
-    With `accumulate`, a step adds up the gradients of so many micro-batches. With
-    `hold_back`, ZeRO-3 sends gradients only after the last of them.
-    """
+    """Runs in each rank: a stage of ZeRO: losses, parameters, the last step's bill."""
     sgd = torch.optim.SGD
     network, trained = make_trained(way, lambda p: sgd(p, lr=0.1, momentum=0.9))
     units = trained.units if way.startswith("ZeRO-3") else []

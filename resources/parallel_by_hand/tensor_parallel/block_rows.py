@@ -20,11 +20,7 @@ from sidebyside import MessageMeter, device
 def block_cut_by_neuron(
     way: str = "tensor", batch: int = 8, length: int = 16, width: int = 64
 ) -> BlockCost:
-    """Runs in each rank: one step of the block as `block_cut_by_layer` takes it.
-
-    `way` is one of `ENDS`: with "tensor" all ranks hold all positions of x, otherwise
-    each rank holds its own. All messages are sent by lesson 10's own collectives.
-    """
+    """Runs in each rank: one step of the block as `block_cut_by_layer` takes it."""
     mine = split_block(make_transformer_block(width), ENDS[way]).to(device())
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(batch, length, width, generator=generator).to(device())

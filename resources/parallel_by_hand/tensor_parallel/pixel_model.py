@@ -49,11 +49,7 @@ class PixelModel(nn.Module):
 
 
 class SplitPixelModel(nn.Module):
-    """The same loss from this rank's words, heads and neurons.
-
-    `way` is one of `ENDS`. With "tensor" all ranks hold all positions between the
-    pairs, otherwise each rank holds its own.
-    """
+    """The same loss from this rank's words, heads and neurons."""
 
     def __init__(self, whole: PixelModel, way: str):
         super().__init__()
