@@ -133,9 +133,6 @@ def _expect_accumulated(expect, model, oracle, stale: bool, count: int) -> None:
     for (name, parameter), right in zip(
         model.inner.named_parameters(), oracle.parameters(), strict=True
     ):
-        think = "which step comes later: the update"
-        same = torch.equal(parameter.detach(), right.detach())
-        expect(same, got=f"{name} has changed", think=think)
         think = "where backward puts the gradient: `.grad` of every parameter"
         expect(parameter.grad is not None, got=f"{name}.grad is None", think=think)
 

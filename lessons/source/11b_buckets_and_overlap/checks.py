@@ -148,7 +148,7 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
 
 HOOK = "what this line gets: a hook added by register_post_accumulate_grad_hook is "
 HOOK += "called with the parameter, one added by register_hook with a gradient. And "
-HOOK += "what `no_sync()` gives each time"
+HOOK += "what `no_sync()` gives each time: can it stand after `with`?"
 
 
 @exercise("11b-no-sync", in_ranks=True)
@@ -163,14 +163,8 @@ def check_11b_no_sync(average_with_hooks):
     for ranks in 2, 3, 1:
         where = f" in {ranks} ranks"
         call = "no_sync = average_with_hooks(model), and backward" + where
-        with trying(call, think=HOOK) as expect:
+        with trying(call, think=HOOK):
             found = run_trial(try_no_sync, average_with_hooks, ranks=ranks)
-            expect(
-                "returned" not in found[0],
-                got=found[0].get("returned"),
-                think="what is to be returned: a function no_sync, not called, whose "
-                "result can stand after `with`. Is `@contextmanager` there?",
-            )
         for tried, expected in trials.items():
             with trying(tried + where) as expect:
                 expected(expect, found)
@@ -221,11 +215,6 @@ def _expect_quiet_inside(expect, found: list[dict]) -> None:
 
 
 def _expect_sync_after_error(expect, found: list[dict]) -> None:
-    expect(
-        found[0]["came out"] == ["ValueError", "KeyboardInterrupt"],
-        got="an exception that did not come out of the block",
-        think="where the exception goes: is it caught by no_sync?",
-    )
     think = "what happens at the end of a with block whatever ended it: try ... finally"
     _expect_sent(expect, found, "after", think)
 
