@@ -7,6 +7,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 
+from demos.parameter_server.hogwild import count_lost_by_hogs
 from parallel_by_hand.parameter_server.digits_server import (
     digits_server_loss,
     train_digits_with_server,
@@ -66,3 +67,8 @@ def test_the_order_of_the_remedies_is_the_one_that_the_lesson_names():
     for worse in alone, with_bound, warm, backup:
         assert (smaller < worse).all()
     assert (backup < step).all()
+
+
+def test_with_a_lock_hogs_lose_nothing():
+    found = count_lost_by_hogs(2, 50, 300)
+    assert [share for name, (share, _) in found.items() if "lock" in name] == [0, 0]

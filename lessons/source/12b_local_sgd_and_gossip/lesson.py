@@ -624,8 +624,8 @@ for all_reduce in (False, True):
 # %% [markdown]
 # ## A script of your own
 #
-# Local SGD without this course's instruments. It has your short last round, and two
-# ranks check at the end that they hold one model.
+# Local SGD without this course's instruments. Its last round may be short, and its ranks
+# check at the end that they hold one model.
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
