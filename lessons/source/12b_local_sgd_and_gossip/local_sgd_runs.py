@@ -1,7 +1,6 @@
 """What the check of local SGD runs in each rank, and what it notes there."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -37,14 +36,9 @@ def local_model() -> nn.Module:
     return model.to(device(), torch.float64)
 
 
-@cache
-def _local_digits_read_once() -> tuple[Tensor, Tensor]:
-    return load_digits("train")
-
-
 def local_case_batches(case: LocalCase, rank: int) -> list[tuple[Tensor, Tensor]]:
     """Every rank has other images; those of a batch are never those of another."""
-    images, labels = _local_digits_read_once()
+    images, labels = load_digits("train")
     dice = torch.Generator().manual_seed(rank)
     batches = []
     for size in case.sizes:
@@ -59,15 +53,13 @@ def flat_local_model(model: nn.Module) -> Tensor:
 
 
 def try_train_locally(train: Callable, cases: list[LocalCase]) -> list[LocalNotes]:
-    return [_try_local_case(train, case) for case in cases]
-
-
-def _try_local_case(train: Callable, case: LocalCase) -> LocalNotes:
-    model = local_model()
-    batches = local_case_batches(case, dist.get_rank())
-    with MessageMeter() as meter:
-        returned = train(model, batches, RATE, case.every)
-    return LocalNotes(returned, flat_local_model(model), meter.collectives)
+    notes = []
+    for case in cases:
+        model, batches = local_model(), local_case_batches(case, dist.get_rank())
+        with MessageMeter() as meter:
+            returned = train(model, batches, RATE, case.every)
+        notes.append(LocalNotes(returned, flat_local_model(model), meter.collectives))
+    return notes
 
 
 def trained_locally(case: LocalCase, ranks: int) -> Tensor:
