@@ -21,7 +21,7 @@ from parallel_by_hand.pipeline.schedules import Schedule
 from sidebyside import Timeline, run_ranks
 
 
-class RehearsedStage(nn.Module):
+class _SleepingStage(nn.Module):
     """A stage that takes a known time for one micro-batch, on any machine."""
 
     def __init__(self):
@@ -42,7 +42,7 @@ def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
     homes, (_, microbatches) = homes_of_stages(schedule), schedule_size(schedule)
     mine = [stage for stage, home in enumerate(homes) if home == dist.get_rank()]
-    modules = {stage: RehearsedStage() for stage in mine}
+    modules = {stage: _SleepingStage() for stage in mine}
     pipeline = Pipeline(schedule, modules, nn.functional.mse_loss)
     batch = torch.ones(microbatches, 1)
     pipeline.step(batch, batch)
@@ -55,11 +55,7 @@ def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
 def rehearse(
     schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
 ) -> list[Slot]:
-    """Run `schedule` on real ranks with sleeping stages: what each did, and when.
-
-    `forward`, `backward` and `weights` are as in `timetable`, in units of `seconds`; so
-    are the times that come back.
-    """
+    """Run `schedule` on real ranks with sleeping stages: what each did, and when."""
     stages, _ = schedule_size(schedule)
     times = [
         [
