@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from parallel_by_hand.clinic import examinations, patient_data, ward
+from parallel_by_hand.clinic.one_seed import gwen
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.course.record import ROOT
@@ -52,6 +53,18 @@ def test_four_patients_hang_and_the_guilty_rank_calls_what_the_others_do_not(nam
     guilty = GUILTY[name]
     first, second = (called[rank] for rank in range(3) if rank != guilty)
     assert first == second != called[guilty]
+
+
+@pytest.mark.everything
+def test_no_tool_complains_of_shards_from_one_seed(monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    with ward.on_cpus():
+        sick, well = (
+            run_ranks(gwen, one, 4, 100, world_size=2) for one in (True, False)
+        )
+    assert torch.equal(sick[0][2], sick[1][2])
+    assert not torch.equal(well[0][2], well[1][2])
+    assert sick[0][0][0] > sick[0][0][1] > well[0][0][1], "it falls, but less"
 
 
 def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
