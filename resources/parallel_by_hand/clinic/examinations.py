@@ -178,17 +178,12 @@ def flight_recorder(name: str) -> list[str]:
     return _by_rank(_records_of_patient, name)
 
 
-def _stack_dump(name: str) -> list[str]:
-    """The line of the patient that each rank is on, from a dump of all its stacks."""
-    return _by_rank(_line_of_patient, name)
-
-
 TOOLS = {
     "report": hang_report,
     "detail": debug_detail,
     "barrier": monitored_barrier,
     "recorder": flight_recorder,
-    "stacks": _stack_dump,
+    "stacks": partial(_by_rank, _line_of_patient),
 }
 
 

@@ -44,13 +44,6 @@ class VocabularyEmbedding(nn.Module):
         return self.leave(look_up_own_words(self.table, tokens, self.first))
 
 
-def _maximum_over_ranks(logits: Tensor) -> Tensor:
-    """The largest logit of each position, of all words; no gradient flows through."""
-    largest = logits.detach().amax(-1)
-    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-    return largest
-
-
 def vocabulary_cross_entropy(logits: Tensor, labels: Tensor, first: int) -> Tensor:
     """The mean loss over all positions, from this rank's columns of the logits.
 
@@ -58,7 +51,9 @@ def vocabulary_cross_entropy(logits: Tensor, labels: Tensor, first: int) -> Tens
     to all-reduces, and nothing backward: the gradient of a logit needs its own softmax
     only. Source: Shoeybi et al., Megatron-LM, 2019.
     """
-    shifted = logits - _maximum_over_ranks(logits)[..., None]
+    largest = logits.detach().amax(-1)  # of each position; no gradient flows through
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    shifted = logits - largest[..., None]
     mine = (labels >= first) & (labels < first + logits.shape[-1])
     place = ((labels - first) * mine)[..., None]
     of_label = sum_over_ranks(shifted.gather(-1, place)[..., 0] * mine)
