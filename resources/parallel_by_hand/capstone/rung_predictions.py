@@ -163,10 +163,7 @@ def predict_rung(
 
 
 def state_of_rung_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
-    """A rung's ledger (17) for SGD with momentum: three numbers for each parameter.
-
-    `units` are numbers of parameters; those of one unit are cut into shards together.
-    """
+    """A rung's ledger (17) for SGD with momentum: three numbers for each parameter."""
     of_each = StateBytes(item, item, item)
     name = plan.zero if plan.zero in SHARDED else "DDP"
     states = [state_bytes(n, plan.data, name, of_each) for n in units]

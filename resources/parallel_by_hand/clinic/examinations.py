@@ -39,10 +39,7 @@ def _begin_together() -> None:
 
 
 def watched(program: Callable, seconds: float, look: Callable):
-    """Runs in each rank: what `look()` finds after so many seconds of the program.
-
-    It may still be running, in a thread of its own. If it ends sooner, we look then.
-    """
+    """Runs in each rank: what `look()` finds after so many seconds of the program."""
     worker = Thread(target=program, daemon=True)
     worker.start()
     worker.join(seconds)

@@ -25,10 +25,7 @@ def start_all_reduce(flat: torch.Tensor, group=None) -> dist.Work | None:
 def fill_buckets(
     parameters: list[nn.Parameter], bucket_bytes: int
 ) -> list[list[nn.Parameter]]:
-    """DDP's buckets, last parameter first: about the order of their gradients.
-
-    A bucket is full when it holds `bucket_bytes` or more; only the last may hold less.
-    """
+    """DDP's buckets, last parameter first: about the order of their gradients."""
     buckets = []
     for parameter in reversed(parameters):
         if not buckets or sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:

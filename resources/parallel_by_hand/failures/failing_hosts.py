@@ -58,10 +58,7 @@ def _both_train(run: Run) -> bool:
 def train_on_failing_hosts(
     program: str, failure: str, mend: float, run: Run, *args: object
 ) -> None:
-    """Start, wait for the first checkpoint, let it happen, and print who says what.
-
-    A link that is cut comes back after `mend` seconds, unless that is 0.
-    """
+    """Start, wait for the first checkpoint, let it happen, and print who says what."""
     with two_hosts() as hosts:
         clock = _Clock()
         command = _torchrun_on_one_of("1:2", hosts[0], program, *args)

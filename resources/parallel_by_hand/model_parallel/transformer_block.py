@@ -61,11 +61,7 @@ class BlockCost(NamedTuple):
 
 
 def block_cut_by_layer(batch: int = 8, length: int = 16, width: int = 64) -> BlockCost:
-    """Runs in each rank: a step of the transformer block, whole in one, cut in two.
-
-    The loss is the mean square of the outputs. Gradients count as many bytes as the
-    parameters, and so does the momentum of SGD.
-    """
+    """Runs in each rank: a step of the transformer block, whole in one, cut in two."""
     block = make_transformer_block(width)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mine = (block if ranks == 1 else block[rank]).to(device())

@@ -71,10 +71,7 @@ def calibrate(rounds: int = 5) -> Cluster:
 
 
 def _fit_efficiency(machine: Cluster, seconds: float) -> float:
-    """The efficiency with which the calibration's step takes so many seconds.
-
-    Found by halving an interval: a step takes less time with more efficiency.
-    """
+    """The efficiency with which the calibration's step takes so many seconds."""
     alone = replace(machine, gpus_per_node=1)
     strategy = Strategy(micro_batch=CALIBRATED_BATCH, state=SINGLE)
     low, high = 0.001, 4.0

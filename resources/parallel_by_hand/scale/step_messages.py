@@ -124,11 +124,7 @@ def _gathered_keys(model: Model, cluster: Cluster, strategy: Strategy) -> StepMe
 def expert_messages(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> tuple[StepMessage, StepMessage]:
-    """Messages of one layer and one micro-batch, of its experts: forward, backward.
-
-    All-to-alls take tokens to their experts, and home. Each GPU sends over NVLink and
-    its own card at the same time.
-    """
+    """Messages of one layer and one micro-batch, of its experts: forward, backward."""
     numbers = model.experts_per_token * hidden_numbers(model, strategy)
     size = strategy.state.parameters * numbers / strategy.expert  # to each of them
     size /= strategy.tensor if strategy.sequence_parallel else 1

@@ -201,10 +201,7 @@ class Strategy:
 def why_impossible(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
 ) -> str:
-    """One sentence that says why this plan cannot run, or "" if it can.
-
-    Memory is not looked at: `SimulatedStep.fits` says whether there is enough.
-    """
+    """One sentence that says why this plan cannot run, or "" if it can."""
     s = strategy
     if s.gpus != cluster.gpus:
         context = (" x context", f" x {s.context}") if s.context > 1 else ("", "")

@@ -23,10 +23,7 @@ def first_own_word(words: int) -> int:
 
 
 def look_up_own_words(table: Tensor, tokens: Tensor, first: int) -> Tensor:
-    """The rows of this rank's words; zeros for words that other ranks hold.
-
-    `table` has this rank's rows, those of the words from `first` on.
-    """
+    """The rows of this rank's words; zeros for words that other ranks hold."""
     mine = (tokens >= first) & (tokens < first + len(table))
     rows = F.embedding((tokens - first) * mine, table)  # words of others: row 0
     return rows * mine[..., None]
