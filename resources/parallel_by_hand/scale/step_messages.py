@@ -183,16 +183,12 @@ def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> StepMes
 
 
 class DataMessages(NamedTuple):
-    """Data parallel's messages on one rank of the pipeline, by when they are sent.
+    """Data parallel's messages on one rank of the pipeline, by when they are sent."""
 
-    `forward` and `backward` belong to every micro-batch; `once` to a step, between the
-    last backward and the update; `after` follows the update.
-    """
-
-    forward: StepMessage = StepMessage()
+    forward: StepMessage = StepMessage()  # of every micro-batch
     backward: StepMessage = StepMessage()
-    once: StepMessage = StepMessage()
-    after: StepMessage = StepMessage()
+    once: StepMessage = StepMessage()  # between the last backward and the update
+    after: StepMessage = StepMessage()  # the update
 
 
 def data_messages(
