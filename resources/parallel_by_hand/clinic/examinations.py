@@ -39,10 +39,7 @@ def _begin_together() -> None:
 
 
 def watched(program: Callable, seconds: float, look: Callable):
-    """Runs in each rank: what `look()` finds after so many seconds of the program.
-
-    It may still be running, in a thread of its own. If it ends sooner, we look then.
-    """
+    """Runs in each rank: what `look()` finds after so many seconds of the program."""
     worker = Thread(target=program, daemon=True)
     worker.start()
     worker.join(seconds)
@@ -178,17 +175,12 @@ def flight_recorder(name: str) -> list[str]:
     return _by_rank(_records_of_patient, name)
 
 
-def _stack_dump(name: str) -> list[str]:
-    """The line of the patient that each rank is on, from a dump of all its stacks."""
-    return _by_rank(_line_of_patient, name)
-
-
 TOOLS = {
     "report": hang_report,
     "detail": debug_detail,
     "barrier": monitored_barrier,
     "recorder": flight_recorder,
-    "stacks": _stack_dump,
+    "stacks": partial(_by_rank, _line_of_patient),
 }
 
 

@@ -1,8 +1,4 @@
-"""The rules of a pipeline, and what follows from them without running anything.
-
-There is one kind of rule: what must have happened before. From it come the verdict
-on a schedule, its timetable, its bubble and the activations it keeps.
-"""
+"""The rules of a pipeline, and what follows from them without running anything."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -163,12 +163,9 @@ def _understood(read: dict) -> PublishedRow:
     )
     by_the_way = read["batch"], read["tokens_per_s_per_gpu"]
     name = f"{read['model']} on {read['gpus']}"
-    family = "ZeRO-3 of 2021" if _zero_of_2021(read) else read["family"]
+    old = read["shard_stage"] == 3 and "2021" in read["source"]
+    family = "ZeRO-3 of 2021" if old else read["family"]
     return PublishedRow(name, family, gpu, model, cluster, strategy, *by_the_way)
-
-
-def _zero_of_2021(read: dict) -> bool:
-    return read["shard_stage"] == 3 and "2021" in read["source"]
 
 
 def hold_rows(rows: list[PublishedRow]) -> list[HeldRow]:

@@ -56,10 +56,7 @@ def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
 
 
 def _next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
-    """What was begun; else what is open after the last that is passed, or before.
-
-    In a sentence, and the lesson of an exercise that is among these.
-    """
+    """What was begun; else what is open after the last that is passed, or before."""
     home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
     if begun := [id for id in ids if states[id] not in (NOT_STARTED, PASSED)]:
