@@ -196,7 +196,7 @@ resume(
 )
 resume(
     "without the order",
-    "has been drawn already",
+    "drawn already",
     "The generator's state is behind the order that is in use.",
     restore=restore_without_order,
 )
@@ -301,7 +301,7 @@ def finish_with_a_mistake(
 
 clock(
     "a last save",
-    "after the last second",
+    "after the last",
     "They save after the last second of work as well.",
     last_saves=True,
 )
