@@ -297,8 +297,9 @@ draw_dataflow(machine.ran, stamp="measured here", unit="ms")
 # results do not.
 
 # %% [markdown]
-# In the picture the branches overlap. Is the step faster for it? The same step on two
-# devices and on one, in turn:
+# In the picture the branches overlap. Bars too thin for a name are the inputs and weights
+# at the left, and `y`, the loss and `dy` in the middle; green ones are transfers. Is the
+# step faster for the overlap? The same step on two devices and on one, in turn:
 
 # %%
 from statistics import median

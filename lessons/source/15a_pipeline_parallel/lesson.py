@@ -520,8 +520,7 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # layers each stage gets.
 #
 # For example, the layers take 1, 1, 1, 1, 4 and there are two stages. The best is
-# `[4, 1]`: both stages take 4. With nearly equal numbers of layers, `[3, 2]` or
-# `[2, 3]`, the slowest takes 5 or 6. If several are best, any will do.
+# `[4, 1]`: both stages take 4. If several are best, any will do.
 #
 # By hand first: 3, 1, 1, 1, 2 on two stages?
 # <!-- exercise: 15a-balance -->
