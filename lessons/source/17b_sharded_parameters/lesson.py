@@ -235,9 +235,9 @@ draw_gathered(curves, whole=4 * 21450)
 # 2Ψ, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 
 # %% [markdown]
-# Here is the transformer block of lessons 14 to 16 by state, on two ranks. Its two units
-# are attention and MLP. Formulas predict all but the activations; the last lines are
-# computed by them, for four such blocks on four ranks:
+# Here is the transformer block of lessons 14 to 16, cut by state, on two ranks. Its two
+# units are attention and MLP. Formulas predict all but the activations. The same formulas
+# say what each of four ranks would hold of four such blocks:
 
 # %%
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block

@@ -526,8 +526,9 @@ draw_timelines(drawn, stamp="simulated")
 #
 # But hiding is not free. The link's kernels take multiprocessors and memory bandwidth
 # from the products. Fitted on published trainings, mostly with sharded parameters, hidden
-# messages slow computing down by four fifths of their time, our `contention`. The step
-# with it is the line above the figure. **If that held on this link, overlap would save less than a fifth of what it could.**
+# messages slow computing down by four fifths of their time, our `contention`. The line
+# above the figure is the step with it. **If that held on this link, overlap would save
+# less than a fifth of what it could.**
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
