@@ -101,9 +101,8 @@ show(Recompute)
 # %%
 from sidebyside import guess
 
-guess(
-    "15b-recompute", None, "Bytes kept by rank 0 when all forwards are done?", "bytes"
-)
+question = "Bytes kept by rank 0 when all forwards are done?"
+guess("15b-recompute", None, question, "bytes")
 
 # %%
 from sidebyside import reveal
@@ -626,9 +625,8 @@ for m, throughputs in published.items():
 
 # %% [markdown]
 # The rest, $K$ = 8 with $M$ = 1 and all of $M$ = 4, is above both, by up to 65 % of the
-# first. The paper says that the batch size "was adjusted to fit memory if necessary".
-# So the runs may not all have done the same work. When a measurement beats the ideal,
-# ask what else has changed.
+# first: the paper says that the batch size "was adjusted to fit memory if necessary".
+# When a measurement beats the ideal, ask what else has changed.
 
 # %% [markdown]
 # ## The scorecard
@@ -637,8 +635,6 @@ for m, throughputs in published.items():
 # bytes of activations that ranks 0 to 3 keep, and bytes that they send.
 
 # %%
-import torch
-
 from parallel_by_hand.pipeline.measured_step import gradients_by_layer
 from parallel_by_hand.pipeline.schedules import naive
 
@@ -649,8 +645,8 @@ for make, again in [
 ]:  # fmt: skip
     ranks = run_ranks(step_through_pipeline, make(4, 8), 8, again, world_size=4)
     pairs = zip(gradients_by_layer(ranks), gradients_by_layer(one_piece), strict=True)
-    gap = torch.stack([(a - b).abs().max() for a, b in pairs]).max()
-    print(f"{make.__name__ + ' recomputed' * again}: equal {gap <= 1e-6}", end=", ")
+    equal = all(a.allclose(b, rtol=0, atol=1e-6) for a, b in pairs)
+    print(f"{make.__name__ + ' recomputed' * again}: equal {equal}", end=", ")
     print("kept", [rank["activations"] for rank in ranks], end=", ")
     print("sent", [rank["sent"] for rank in ranks])
 
@@ -669,13 +665,10 @@ for make, again in [
 # %% [markdown]
 # ## What we saw
 #
-# * GPipe keeps the whole batch, however it is cut. With recomputation it keeps the
-#   stage's inputs and one micro-batch more, for one more forward.
-# * 1F1B has GPipe's bubble and keeps at most $p$ micro-batches.
-# * Thin stages shrink the bubble and keep more.
-# * A backward in two parts fills gaps with work that can wait.
-
-# %% [markdown]
+# * GPipe keeps the whole batch, unless the stages compute again. 1F1B has its bubble, and
+#   keeps at most $p$ micro-batches.
+# * Thin stages shrink the bubble and keep more. A backward in two parts fills gaps.
+#
 # In a terminal, `python demos/pipeline/plan_pipeline.py --schedule zero-bubble` draws
 # it; `--file` reads your own schedule. The script to take home is that of 15a,
 # [demos/pipeline/own_pipeline.py](../demos/pipeline/own_pipeline.py).

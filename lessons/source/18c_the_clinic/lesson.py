@@ -158,11 +158,6 @@ for name in "ben", "dan":
 # ## Exercise 1 in class: 15 minutes
 #
 # Two people per screen. One reads the report aloud, the other finds the line.
-#
-# Expected: for ada, a barrier for the other ranks, which is no all-reduce. For ben, a
-# decision by the mean gradient: its length is not that of any rank. For dan, padding with
-# zeros, which is right if the count is summed up as well, and the mean of means, which is
-# not.
 
 # %% exercise="18c-hung"
 from sidebyside import forget, hint, progress, solution
@@ -435,10 +430,6 @@ for name, one_seed in ("a seed per rank", False), ("one seed", True):
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2 in class: 15 minutes
 #
-# Expected: for cleo, `sorted` by another number of the rank's own; for eve, `batches[:3]`,
-# which suits this run alone, or an all-reduce with MAX; for finn, a single read, which gets
-# the first numbers only.
-#
 # When late: cleo in class, eve and finn at home.
 
 # %% exercise="18c-silent"
@@ -551,10 +542,6 @@ print("waits least: rank", waits.index(min(waits)))
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3 in class: 15 minutes
-#
-# Expected: the lane that waits most; the lane whose last span ends last, which compares
-# clocks; the longest kind instead of the one that is longer than elsewhere; and `min` over
-# the lanes that have a wait, which overlooks the one that never waits.
 
 
 # %% exercise="18c-straggler"

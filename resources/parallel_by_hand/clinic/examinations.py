@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import tempfile
+import textwrap
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -186,7 +187,8 @@ TOOLS = {
 
 def examine_patient(name: str, tool: str) -> None:
     """Print what a tool finds: "report", "detail", "barrier", "recorder", "stacks"."""
-    print(*TOOLS[tool](name), sep="\n")
+    for line in TOOLS[tool](name):
+        print(textwrap.fill(line, 100, subsequent_indent=" " * len("rank 0: ")))
 
 
 # All patients -------------------------------------------------------------------------

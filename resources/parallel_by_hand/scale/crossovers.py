@@ -73,7 +73,7 @@ def _fixed_batch_curves() -> CrossoverCurves:
         steps = (fixed_batch_step(way, gpus) for way in ("ZeRO-3", "PTD"))
         return tuple(step.seconds for step in steps)
 
-    return _crossover_curves((192, 384, 768, 1536), pair)
+    return _crossover_curves((768, 1536), pair)
 
 
 def _micro_batch_curves() -> CrossoverCurves:
@@ -112,8 +112,8 @@ WORDS = {  # x, the first curve, the second
 LABELS = {  # which point they stand at, how far from it, how they are aligned
     "computing": (4, (-8, 6), "right"),
     "all-reduce": (-1, (0, -12), "right"),
-    "ZeRO-3": (2, (-4, -14), "right"),
-    "PTD": (1, (8, 4), "left"),
+    "ZeRO-3": (0, (2, -24), "left"),
+    "PTD": (0, (12, 0), "left"),
     "tensor": (-1, (-22, 0), "right"),
     "pipeline": (-1, (0, -40), "right"),
 }

@@ -231,13 +231,10 @@ def facts_of_rows(held: list[HeldRow]) -> dict:
 
 
 def print_mean_misses(held: list[HeldRow]) -> None:
-    """The table's mean misses by family, simulator and constant; those of own runs."""
+    """The simulator's and the best constant's, by family."""
     print(f"{'mean miss':<20} rows  simulator  best constant")
     for family, (rows, ours, constant) in mean_misses(held).items():
         print(f"{family:<20} {rows:4} {ours:10.1%} {constant:14.1%}")
-    own = hold_rows(read_published_rows(OWN_RUNS))
-    miss = mean(abs(one.miss) for one in own)
-    print(f"our own H200: {len(own)} rows of one GPU, mean miss {miss:.1%}")
 
 
 def print_rows(held: list[HeldRow]) -> None:
