@@ -27,7 +27,6 @@ from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.failures import hang_told
 from sidebyside.ranks.outcomes import Outcome, OutcomeFrame, RaisedOutcome
 from tests.process_state import is_alive, wait_until
-from tests.test_exercises import LESSON
 
 # As if they were defined in a notebook: the check's process need not import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -455,6 +454,49 @@ def test_a_check_in_ranks(body, state, words, monkeypatch):
 
 
 # Hints, solutions, the record ---------------------------------------------------------
+
+
+LESSON = '''# ---
+# title: 99 Planted
+# ---
+
+# %%
+LIMIT = 100
+
+# %% [markdown]
+# ## Exercise: largest
+# <!-- exercise: 99-largest -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Where do you start?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Start with the first.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# A loop.
+# </details>
+
+# %% exercise="99-largest"
+def largest(numbers):
+    """The largest number."""
+    ### BEGIN SOLUTION
+    found = numbers[0]
+    for number in numbers:
+        if number > found and number < LIMIT:
+            found = number
+    return found
+    ### END SOLUTION
+
+# %%
+check("99-largest", largest)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 99-largest -->
+# Every number was looked at.
+'''
 
 
 @pytest.fixture
