@@ -136,13 +136,8 @@ def tensors_saved_in(folder: Path) -> list[torch.Tensor]:
     return [tensor for _, tensor in found]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.everything] * (name != "own_ddp"))
-        for name in SCRIPTS
-    ],
-)
+@pytest.mark.everything
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_alone_it_leaves_no_thread_and_by_torchrun_it_trains_the_same(name, tmp_path):
     """A thread of gloo that lives on can abort the interpreter while it ends.
 
