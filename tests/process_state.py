@@ -26,12 +26,12 @@ def is_alive(process: psutil.Process | int) -> bool:
 MARK = "MARK_OF_A_TEST"  # a variable: what a program starts inherits it
 
 
-def marked(mark: str) -> list[psutil.Process]:
+def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
     """The processes with this mark that are alive."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == mark and is_alive(process):
+            if process.environ().get(variable) == mark and is_alive(process):
                 found.append(process)
     return found
 
