@@ -70,11 +70,6 @@ def check_slow(function):
     raise TooSlow("100 steps", "100 steps one by one", "which steps are needed")
 
 
-@exercise("98-faulty", seconds=20)
-def check_faulty(function):
-    return function.no_such_attribute
-
-
 @exercise("98-ranks", in_ranks=True, when_hung="who comes late")
 def check_ranks(function):
     from sidebyside.exercises.rank_trials import run_trial
@@ -184,23 +179,12 @@ def test_who_hands_over_a_result_is_told_to_hand_over_the_function():
         assert "hand over the function itself" in verdict.message
 
 
-def test_what_the_check_cannot_use_is_not_yet_right():
-    verdict = check("98-faulty", len)
-    assert verdict.state == "NOT YET"
-    assert "no check can use (AttributeError" in verdict.message
+STUBS = "add_cell('raise NotImplementedError')", "{'a': ..., 'b': ...}"
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        ["add_cell('raise NotImplementedError(\"your turn\")')"],
-        ["..."],
-        ["{'a': ..., 'b': ...}"],
-        ["(..., ...)"],
-    ],
-)
-def test_the_stub_is_not_started(answers):
-    verdict = check("98-add", *map(eval, answers))
+@pytest.mark.parametrize("stub", STUBS)
+def test_the_stub_is_not_started(stub):
+    verdict = check("98-add", eval(stub))
     assert verdict.state == "NOT STARTED"
     assert "if you have replaced it, run its cell" in verdict.message
     assert read_record()["exercises"] == {}
@@ -212,17 +196,27 @@ def test_a_half_filled_answer_is_not_yet_right():
     assert "says ... in 1 of its places" in verdict.message
 
 
+def test_an_exercise_that_was_replaced_says_by_which():
+    assert "was replaced by 11a-stop" in check("11a-replicas", max).message
+
+
+def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():
+    one = torch.tensor([0, 1.838])
+    told = largest_difference(one.double(), one.double() + torch.tensor([0, 1e-6]))
+    assert told == "1.83800006 instead of 1.83800106, at place 1"
+
+
+def test_an_answer_in_another_dtype_is_told_so():
+    exercise("98-dtype")(lambda f: torch.allclose(f(torch.ones(1)), torch.ones(1)))
+    verdict = check("98-dtype", lambda tensor: tensor.double())
+    assert "think about the dtype of what comes back" in verdict.message
+
+
 def test_what_the_answer_prints_is_shown_within_limits(capsys):
     assert check("98-add", add_cell("print('hello')", "return 3")).state == "PASSED"
     assert capsys.readouterr().out == "hello\n98-add: PASSED\n"
     assert check("98-add", add_cell("print('x\\n' * 10**7)", "return 3")).state
     assert len(capsys.readouterr().out) < 50_000
-
-
-def test_an_exercise_that_was_replaced_says_by_which():
-    verdict = check("11a-replicas", max)
-    assert verdict.state == "NOT STARTED"
-    assert "was replaced by 11a-stop" in verdict.message
 
 
 def test_an_unknown_id_is_answered_with_near_ones(capsys, lesson):
@@ -251,17 +245,12 @@ NASTY = {
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "exits at once": ("import os; os._exit(3)", r"tried +add\(1, 2\)\s.* status 3"),
     "kills itself": ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
-    "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "crashes": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
-    "recurses": ("return add(a, b)", "RecursionError|NameError"),
-    "returns a function": ("return lambda: 3", "<function add.<locals>.<lambda>>"),
     "returns a lock": ("import threading; return threading.Lock()", "unlocked"),
     "returns much": ("return list(range(10**6))", r"\[0, 1, .*\.\.\.\]"),
     "cannot be shown": (
         "return type('Odd', (), {'__repr__': lambda self: 1 / 0})()",
         "a Odd|<Odd instance>",
     ),
-    "moves away": ("import os; os.chdir('/'); return 4", "came back   4"),
 }
 
 
@@ -305,7 +294,6 @@ def {name}(*numbers):
     ("then", "state"),
     [
         ("return 3", "PASSED"),
-        ("os._exit(1)", "NOT YET"),
         ("os.kill(os.getpid(), 9)", "NOT YET"),
         ("child.join()", "HUNG"),
     ],
@@ -318,26 +306,6 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2
     assert not any(map(is_alive, pids))
-
-
-@pytest.mark.parametrize(
-    ("then", "state"), [("return a + b", "PASSED"), ("os._exit(1)", "NOT YET")]
-)
-def test_an_orphan_with_a_session_of_its_own_ends_with_its_check(then, state, tmp_path):
-    start = f"setsid sleep 600 & echo $! > {tmp_path / 'pid'}"
-    answer = add_cell(f"import os; os.system({start!r})", then)
-    assert check("98-add", answer).state == state
-    pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not is_alive(pid))
-
-
-def test_in_a_deleted_folder_a_check_says_so(tmp_path, monkeypatch):
-    (tmp_path / "deleted").mkdir()
-    monkeypatch.chdir(tmp_path / "deleted")
-    (tmp_path / "deleted").rmdir()
-    verdict = check("98-add", add_cell("return 3"))
-    assert verdict.state == "NOT STARTED"
-    assert "nothing was tried: the folder" in verdict.message
 
 
 # Interrupted, killed, at once ---------------------------------------------------------
@@ -359,23 +327,6 @@ def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
     assert "you interrupted the check" in verdict.message
     assert read_record()["exercises"] == {}
     assert not any(is_alive(int(pid)) for pid in file.read_text().split())
-
-
-FORKED = """
-from multiprocessing import get_context
-
-def twice(number):
-    return 2 * number
-
-def add(a, b):
-    with get_context("fork").Pool(2) as pool:
-        return sum(pool.map(twice, [a, b])) / 2
-"""
-
-
-def test_a_forked_pool_may_map_a_function_of_the_notebook():
-    verdict = check("98-add", cell(FORKED)["add"])
-    assert verdict.state == "PASSED", verdict.message
 
 
 CACHED = """
@@ -460,9 +411,6 @@ LESSON = '''# ---
 # title: 99 Planted
 # ---
 
-# %%
-LIMIT = 100
-
 # %% [markdown]
 # ## Exercise: largest
 # <!-- exercise: 99-largest -->
@@ -485,7 +433,7 @@ def largest(numbers):
     ### BEGIN SOLUTION
     found = numbers[0]
     for number in numbers:
-        if number > found and number < LIMIT:
+        if number > found:
             found = number
     return found
     ### END SOLUTION
@@ -538,25 +486,15 @@ def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(lesson, cap
     assert capsys.readouterr().out.startswith("def largest(numbers):")
 
 
-BROKEN_RECORDS = [
-    "{",
-    "[]",
-    "\0\xff",
-    '{"exercises": {"98-add": {"tries": "many"}}}',
-    '{"guesses": {"a": {"value": "3"}}}',
-]
-
-
-def test_a_broken_record_is_kept_and_said_once(capsys):
-    for number, broken in enumerate(BROKEN_RECORDS, start=1):
-        record_file().write_bytes(broken.encode("latin-1"))
-        assert read_record() == {"exercises": {}, "guesses": {}}
-        assert "could not be read" in capsys.readouterr().out, broken[:50]
-        read_record()
-        assert capsys.readouterr().out == ""
-        kept = list(record_file().parent.glob("*unreadable*"))
-        assert len(kept) == min(number, 9)
-    assert b"{" in [path.read_bytes() for path in kept]
+@pytest.mark.parametrize("broken", ["{", '{"guesses": {"a": {"value": "3"}}}'])
+def test_a_broken_record_is_kept_and_said_once(broken, capsys):
+    record_file().write_text(broken)
+    assert read_record() == {"exercises": {}, "guesses": {}}
+    assert "could not be read" in capsys.readouterr().out
+    read_record()
+    assert capsys.readouterr().out == ""
+    [kept] = record_file().parent.glob("*unreadable*")
+    assert kept.read_text() == broken
 
 
 def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):
@@ -626,15 +564,6 @@ def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
 # trying ------------------------------------------------------------------------------
 
 
-def _sorts_in_place(numbers):
-    numbers.sort()
-    return numbers
-
-
-def _compares_with_none(numbers):
-    return [*numbers, min([*numbers, None])]
-
-
 class _Slow(list):
     pass
 
@@ -644,9 +573,7 @@ class _Slow(list):
     [
         (sorted, "PASSED", ""),
         (list, "NOT YET", r"tried +ordered\(\[3, 1, 2\]\) came back \[3, 1, 2\] think"),
-        (_sorts_in_place, "NOT YET", r"came back \[3, 1, 2\] has become \[1, 2, 3\]"),
         (list.clear, "NOT YET", r"came back \[3, 1, 2\] has become \[\]"),
-        (_compares_with_none, "NOT YET", r"tried .* TypeError: .* what can be"),
         (lambda numbers: _Slow([1, 2, 3]), "TOO SLOW", "think about what a list has"),
     ],
 )  # fmt: skip
@@ -678,20 +605,7 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
     for file in (
         "numpy/random/_mt19937.pyx",  # as Cython names it
         "/srv/.local/lib/python3.13/site-packages/torch/_tensor.py",
-        "/usr/lib/python3/dist-packages/torch/_tensor.py",
         str(ROOT / "lessons" / "props" / "failure.py"),
         str(ROOT / "resources" / "parallel_by_hand" / "collectives" / "ring.py"),
     ):
         assert frame_of_learner([answer, OutcomeFrame(file, 1, "theirs")]) == answer
-
-
-def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():
-    one = torch.tensor([0, 1.838])
-    told = largest_difference(one.double(), one.double() + torch.tensor([0, 1e-6]))
-    assert told == "1.83800006 instead of 1.83800106, at place 1"
-
-
-def test_an_answer_in_another_dtype_is_told_so():
-    exercise("98-dtype")(lambda f: torch.allclose(f(torch.ones(1)), torch.ones(1)))
-    verdict = check("98-dtype", lambda tensor: tensor.double())
-    assert "think about the dtype of what comes back" in verdict.message
