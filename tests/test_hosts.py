@@ -4,7 +4,6 @@ Where the system makes no hosts, what can be tested is that it says why.
 """
 
 import os
-import re
 import subprocess
 import sys
 import uuid
@@ -181,29 +180,10 @@ def test_a_person_may_forbid_it(monkeypatch):
 
 # torchrun -----------------------------------------------------------------------------
 
-WHO = """
-import os, socket
-names = "RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR".split()
-words = [socket.gethostname(), *(os.environ[name] for name in names)]
-os.write(1, (" ".join(words) + "\\n").encode())  # whole lines, though ranks share
-"""
-
 
 @needs_hosts
-def test_torchrun_numbers_the_ranks_of_both_hosts_and_failures_are_told(tmp_path):
-    (tmp_path / "who.py").write_text(WHO)
+def test_a_failure_under_torchrun_is_told(tmp_path):
     (tmp_path / "fails.py").write_text("raise SystemExit('no such luck')")
-    with two_hosts() as hosts:
-        a, b = run_torchrun(hosts, tmp_path / "who.py", ranks_per_host=2)
-        # on a busy machine an agent that is left alone at the end says so, too
-        a, b = (re.findall(r"^host-.*$", text, re.MULTILINE) for text in (a, b))
-        assert sorted(a) == [
-            "host-a 0 0 0 4 2 10.200.1.1",
-            "host-a 1 1 0 4 2 10.200.1.1",
-        ]
-        assert sorted(b) == [
-            "host-b 2 0 1 4 2 10.200.1.1",
-            "host-b 3 1 1 4 2 10.200.1.1",
-        ]
-        with pytest.raises(TorchrunFailed, match="no such luck"):
-            run_torchrun(hosts, tmp_path / "fails.py")
+    failed = pytest.raises(TorchrunFailed, match="no such luck")
+    with two_hosts() as hosts, failed:
+        run_torchrun(hosts, tmp_path / "fails.py")
