@@ -14,7 +14,6 @@ import psutil
 import pytest
 import torch
 
-from lessons.source.execution import at_free_ports
 from sidebyside import check, forget, hint, solution
 from sidebyside.course.record import ROOT, read_record, record_file
 from sidebyside.exercises.check import TooSlow, Verdict, exercise, trying
@@ -357,24 +356,6 @@ def test_anything_of_a_notebook_may_be_cached(id, answer):
     assert verdict.state == "PASSED", verdict.message
 
 
-LOCKED = """
-from queue import Queue
-from threading import Lock, RLock, Semaphore
-
-gate, queue, few = Lock(), Queue(), Semaphore(2)
-
-def add(a, b, own=RLock()):
-    with gate, own, few:
-        queue.put(a + b)
-        return queue.get()
-"""
-
-
-def test_an_answer_may_hold_locks_of_the_notebook():
-    verdict = check("98-add", cell(LOCKED)["add"])
-    assert verdict.state == "PASSED", verdict.message
-
-
 # In ranks -----------------------------------------------------------------------------
 
 
@@ -461,45 +442,6 @@ for n in range(50):
     assert [kernel.wait() for kernel in kernels] == [0, 0]
     assert read_record()["exercises"]["98-both"]["tries"] == 100
     assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
-
-
-# In a notebook ------------------------------------------------------------------------
-
-NOTEBOOK = """
-from sidebyside import check, show
-from sidebyside.exercises.check import exercise
-exercise("98-cell", seconds=20)(lambda f: f(1))
-None
-
-def f(x):
-    return x + "1"
-check("98-cell", f)
-
-show(f)
-"""
-
-
-def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
-    import nbclient
-    from nbformat import v4
-
-    cells = [v4.new_code_cell(code.strip()) for code in NOTEBOOK.split("\n\n")]
-    notebook = at_free_ports(
-        lambda: nbclient.execute(v4.new_notebook(cells=cells), kernel_name="python3")
-    )
-    first, second, third = (cell.outputs for cell in notebook.cells)
-    assert first == []
-    assert [output.text for output in second if "text" in output] == [
-        "98-cell: NOT YET\n"
-        "  came back   TypeError: unsupported operand type(s) for +: 'int' and 'str'\n"
-        "  with        x = 1\n"
-        '  at line     2, in f: return x + "1"\n'
-        "  think about what this line does with these values\n"
-    ]
-    [shown] = third
-    assert (
-        shown.data["text/markdown"] == '```python\ndef f(x):\n    return x + "1"\n```'
-    )
 
 
 # trying ------------------------------------------------------------------------------

@@ -249,17 +249,6 @@ def test_a_forkserver_that_was_killed_or_stopped_works_again(how):
     assert call_in_processes(max, [(1, 2), (3, 4)]) == [2, 4]
 
 
-@needs_forkserver
-def test_a_forked_child_can_start_ranks_too():
-    def call_in_child() -> None:
-        os._exit(call_in_processes(max, [(1, 2), (3, 4)]) != [2, 4])
-
-    child = multiprocessing.get_context("fork").Process(target=call_in_child)
-    child.start()
-    child.join()
-    assert child.exitcode == 0
-
-
 # The machine --------------------------------------------------------------------------
 
 

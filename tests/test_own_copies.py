@@ -300,15 +300,11 @@ def test_a_project_of_somebody_else_is_refused_and_stays(
     assert all_files(project) == before
 
 
-@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("place", ["resources/figures/ring.svg", "resources/figures"])
-def test_no_page_is_written_through_a_link(
-    sidebyside, pages, tmp_path, capsys, place, is_known
-):
+def test_no_page_is_written_through_a_link(sidebyside, pages, tmp_path, capsys, place):
     home, elsewhere = tmp_path / "ada", tmp_path / "elsewhere"
-    if is_known:
-        sidebyside("--no-open", "--folder", str(home))
-        shutil.rmtree(home / "resources")
+    sidebyside("--no-open", "--folder", str(home))
+    shutil.rmtree(home / "resources")
     file = elsewhere / "ring.svg" if place.endswith("figures") else elsewhere
     file.parent.mkdir(exist_ok=True)
     file.write_text("mine")

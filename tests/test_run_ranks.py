@@ -1,6 +1,5 @@
 """The promises of run_ranks: results in order, no failure silent, nothing stays."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -45,15 +44,6 @@ def test_every_rank_is_connected_and_counted_once(world_size):
     expected = int("1" * world_size)
     results = run_ranks(ten_to_the_rank, world_size=world_size)
     assert results == [[rank, expected, 1] for rank in range(world_size)]
-
-
-def what_it_was_forked_with() -> tuple[bool, bool, bool]:
-    checks = "sidebyside.exercises.check" in sys.modules
-    return gc.isenabled(), gc.get_freeze_count() > 100_000, checks
-
-
-def test_a_rank_collects_its_own_garbage_and_need_not_import_or_search_what_is_there():
-    assert run_ranks(what_it_was_forked_with) == [(True, True, True)] * 2
 
 
 KEPT = []

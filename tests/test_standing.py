@@ -1,7 +1,5 @@
 """progress, forget and PASSED tell learners where they stand and what comes next."""
 
-import json
-
 import pytest
 
 from sidebyside import check, forget, guess, progress
@@ -182,19 +180,6 @@ def test_an_exercise_a_guess_a_lesson_or_all_are_forgotten(what, forgotten, line
     assert said() == [f"{line} {STAYS}", KEPT.format(kept)]
     left = {id for table in read_record().values() for id in table}
     assert left == {"98a-one", "98a-much", "99-one"} - forgotten
-
-
-def test_each_forget_keeps_a_copy_of_what_was_recorded(said):
-    names = "progress-before-reset.json", "progress-before-reset-2.json"
-    for state, name in zip(["PASSED", "HUNG"], names, strict=True):
-        put(one=state)
-        before = read_record()
-        forget()
-        copy = record_file().with_name(name)
-        assert json.loads(copy.read_text()) == before
-        assert said()[-1] == KEPT.format(copy)
-    forget()
-    assert said() == [f"All exercises and guesses are as on the first day. {STAYS}"]
 
 
 @pytest.mark.parametrize("what", ["97", "98a-thre", max])
