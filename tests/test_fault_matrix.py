@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -261,23 +260,16 @@ def test_ranks_can_be_reached_from_this_machine_only():
     assert set().union(*run_ranks(addresses_listened_at)) == {"127.0.0.1"}
 
 
-def run_script(tmp_path, text: str, *before, **more) -> subprocess.CompletedProcess:
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(text))
-    command = [*before, sys.executable, str(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)
-
-
 CORES_OF_RANKS = """
-    import os, torch
-    from sidebyside import run_ranks
+import os, torch
+from sidebyside import run_ranks
 
-    def cores_of_rank():
-        torch.distributed.barrier()
-        return os.sched_getaffinity(0)
+def cores_of_rank():
+    torch.distributed.barrier()
+    return os.sched_getaffinity(0)
 
-    if __name__ == "__main__":
-        print(run_ranks(cores_of_rank))
+if __name__ == "__main__":
+    print(run_ranks(cores_of_rank))
 """
 
 
@@ -295,26 +287,20 @@ PLACES = {
 }
 
 
-@pytest.fixture
-def somewhere(tmp_path):
-    """Run the script as the first process of a container, after a shell's line."""
+@pytest.mark.parametrize("place", PLACES)
+def test_ranks_meet_and_have_all_cores_with(place, tmp_path):
+    """The script is the first process of a container, after a shell's line."""
     if not shutil.which("unshare") or subprocess.run([*NAMESPACES, "true"]).returncode:
         pytest.skip("needs a Linux on which namespaces can be made")
-    folder = tmp_path / ("long" * 20)
+    folder, script = tmp_path / ("long" * 20), tmp_path / "script.py"
     folder.mkdir()
     (folder / "random.py").touch()
-
-    def run(line: str) -> subprocess.CompletedProcess:
-        shell = "sh", "-c", f'mount -t proc x /proc\n{line}\nexec "$@"', "sh"
-        done = run_script(tmp_path, CORES_OF_RANKS, *NAMESPACES, *shell, cwd=folder)
-        assert os.listdir(folder) == ["random.py"]
-        return done
-
-    return run
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_ranks_meet_and_have_all_cores_with(place, somewhere):
-    done = somewhere(f"ip link set lo up\n{PLACES[place]}")
+    script.write_text(CORES_OF_RANKS)
+    lines = f"mount -t proc x /proc\nip link set lo up\n{PLACES[place]}"
+    shell = "sh", "-c", f'{lines}\nexec "$@"', "sh", sys.executable, script
+    done = subprocess.run(
+        [*NAMESPACES, *shell], cwd=folder, capture_output=True, text=True, timeout=120
+    )
     cores = [os.sched_getaffinity(0)] * 2
     assert (done.stdout, done.stderr) == (f"{cores}\n", "")
+    assert os.listdir(folder) == ["random.py"]
