@@ -1,6 +1,5 @@
 """One source makes a lesson, a solution and an instructor page, always the same."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -167,14 +166,3 @@ def test_a_busy_machine_executes_no_solution(unbuilt, capsys, monkeypatch):
 def test_an_unknown_lesson_is_one_line_and_status_2(course, capsys):
     assert tiny.run_build(course, "33") == 2
     assert capsys.readouterr().err == "build.py: no lesson 33; there are: 90\n"
-
-
-def test_a_build_has_a_progress_of_its_own_and_knows_that_it_is_one(unbuilt):
-    """So the page of a solution says itself what is next."""
-    names = "os.environ['SIDEBYSIDE_PROGRESS'], os.environ['SIDEBYSIDE_PAGE']"
-    asks = f"\n# %%\nimport os\nprint({names})\n"
-    tiny.write_sources(unbuilt, tiny.SOURCE + asks)
-    assert tiny.run_build(unbuilt) == 0
-    nb = json.loads(tiny.products(unbuilt)["solution"].read_text())
-    last = [cell for cell in nb["cells"] if cell["cell_type"] == "code"][-1]
-    assert last["outputs"][0]["text"] == ["<temporary> solution\n"]

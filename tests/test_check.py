@@ -216,14 +216,13 @@ def test_what_the_answer_prints_is_shown_within_limits(capsys):
 
 
 def test_an_unknown_id_is_answered_with_near_ones(capsys):
-    assert check("00-savde", max).message == (
-        'There is no exercise "00-savde". Did you mean "00-saved"?'
-    )
+    told = 'There is no exercise "00-savde". Did you mean "00-saved"'
+    assert check("00-savde", max).message.startswith(told)
     assert "progress()" in check("nothing like it", max).message
     for show in hint, solution, forget:
         capsys.readouterr()
         show("00-savde")
-        assert 'Did you mean "00-saved"?' in capsys.readouterr().out
+        assert 'Did you mean "00-saved"' in capsys.readouterr().out
 
 
 def test_a_wrong_number_of_answers_is_answered_with_the_right_call():

@@ -68,15 +68,6 @@ def test_rows_about_the_same_thing_stand_side_by_side():
     ]
 
 
-def test_tables_of_other_columns_do_not_get_mixed_up():
-    other = table(["one", "1", "2"])
-    other |= {"columns": ["rung", "bytes"], "rows": [["one", "1"]]}
-    mine = table(["one", "3", "4"])
-    assert rows_of(report_page(report("a", mine), report("b", other))) == [
-        ["one", "3", "4", "", ""]
-    ]
-
-
 def test_no_text_of_a_report_becomes_part_of_the_page(tmp_path):
     picture = {"title": HOSTILE, "note": HOSTILE, "pictures": []}
     picture["pictures"].append({"alt": HOSTILE + '"', "png": PICTURE})

@@ -4,7 +4,6 @@
 on one line why it cannot go on. Nothing is mixed and nothing of others is removed.
 """
 
-import random
 import signal
 import subprocess
 import sys
@@ -57,16 +56,6 @@ def parts(tmp_path) -> DataParts:
     for number in range(3):
         parts.add(number, ROWS + number)
     return parts
-
-
-def test_no_part_with_a_flipped_bit_is_believed(parts):
-    path = parts.folder / "000001.part"
-    whole = path.read_bytes()
-    for bit in random.Random(0).sample(range(8 * len(whole)), 20):
-        spoiled = bytearray(whole)
-        spoiled[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(spoiled)
-        assert list(parts.open()) == [0, 2], f"bit {bit}"
 
 
 def test_a_spoiled_part_is_made_again(tmp_path):
