@@ -5,7 +5,6 @@ These run in a notebook's kernel, with the first lesson's exercise.
 
 import contextlib
 import os
-import re
 
 import pytest
 from nbclient import NotebookClient
@@ -107,9 +106,12 @@ def test_a_long_cell_says_how_far_it_is_and_leaves_an_empty_output(cell, kernel,
     assert result.output_type in ("execute_result", "stream")
 
 
-def test_the_line_of_a_cell_that_fails_is_shown_with_its_arguments(said):
-    _, told = said("def saved(minutes):\n    return minutes + '1'", CHECK)
-    assert re.search(r"with minutes = \[.*\] at line 2, in saved: return minutes", told)
+def test_the_line_of_a_cell_that_fails_is_shown(said):
+    kind, told = said("def saved(minutes):\n    return minutes + '1'", CHECK)
+    assert (kind, "at line 2, in saved: return minutes + '1'" in told) == (
+        "stream",
+        True,
+    )
 
 
 def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
