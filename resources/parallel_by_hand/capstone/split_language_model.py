@@ -19,7 +19,7 @@ from parallel_by_hand.tensor_parallel.split_block import (
 
 def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential:
     """The model with this rank's heads and neurons; `way` is "tensor" or "sequence"."""
-    ends, layers = ends_in_group(*CONJUGATES[way], group), []
+    ends, layers = ends_in_group(*CONJUGATES[way], group=group), []
     for layer in model:
         if isinstance(layer, AttentionHalf):
             layer = SplitAttention(layer, ends, causal_attention, no_dropout)
