@@ -18,7 +18,11 @@ from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
 # old copies of lessons still ask for these
-REPLACED = {"09-reduce": "09-museum", "11a-replicas": "11a-stop"}
+REPLACED = {
+    "09-reduce": "09-museum",
+    "11a-replicas": "11a-stop",
+    "16b-ring": "16c-merge",
+}
 
 
 def progress(lesson: str | int | None = None) -> None:

@@ -1,0 +1,126 @@
+"""Positions of a text on several ranks give what the whole text gives."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+
+from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
+from parallel_by_hand.context_parallel.chunks import DEALS, pairs_to_compute
+from parallel_by_hand.context_parallel.context_model import (
+    MISTAKES,
+    compare_with_whole_text,
+)
+from parallel_by_hand.context_parallel.seen_keys import merge_seen
+from parallel_by_hand.context_parallel.token_slices import gap_of_slices
+from sidebyside import run_ranks
+
+WAYS = "ring", "gather", "heads"
+
+
+def test_by_hand_both_sets_are_seen_as_7():
+    mixed, log_sum = merge_seen(
+        (torch.tensor([[4.0]]), torch.tensor([1.0]).log()),
+        (torch.tensor([[8.0]]), torch.tensor([3.0]).log()),
+    )
+    assert mixed.item() == pytest.approx(7)
+    assert log_sum.exp().item() == pytest.approx(4)
+
+
+# Who works how much -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_in_zig_zag_all_ranks_compute_alike_in_every_step(ranks):
+    first, *others = pairs_to_compute(DEALS["zig-zag"], ranks, 16 * ranks)
+    assert all(of_rank == first for of_rank in others)
+
+
+def test_in_order_the_last_rank_of_four_does_seven_times_the_work():
+    work = [sum(of_rank) for of_rank in pairs_to_compute(DEALS["in order"], 4, 2**17)]
+    assert work[3] / work[0] == pytest.approx(7, abs=0.01)
+    everything = 2**17 * (2**17 + 1) // 2
+    for deal in DEALS.values():
+        assert sum(map(sum, pairs_to_compute(deal, 4, 2**17))) == everything
+
+
+# The bills ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_the_scorecard_is_what_the_meter_says(n):
+    bills = {way: run_ranks(bill_of_way, way, world_size=n) for way in WAYS}
+    sent = {"ring": 6 * n - 4, "gather": 4 * (n - 1), "heads": 8 * (n - 1) / n}
+    kept = {"ring": 4, "gather": 2 * n + 2, "heads": 4}
+    for way, of_ranks in bills.items():
+        for bill in of_ranks:
+            assert bill["forward"] + bill["backward"] == sent[way]
+            assert bill["kept"] == kept[way] + 1 / 8  # a log-sum for 8 numbers
+    forward = {way: of_ranks[0]["forward"] for way, of_ranks in bills.items()}
+    assert forward["ring"] == n / 2 * forward["heads"]
+
+
+def test_with_few_heads_of_keys_the_gather_sends_less_than_the_exchange():
+    found = {
+        way: run_ranks(bill_of_way, way, "zig-zag", 64, 8, 2, world_size=4)[0]
+        for way in ("gather", "heads")
+    }
+    assert [bill["forward"] for bill in found.values()] == [1.5, 2.25]
+    assert all(bill["gradients"] < 1e-12 for bill in found.values())
+
+
+# The model and its mistakes -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_gives_the_loss_and_all_gradients_of_the_whole_text(way, ranks):
+    for found in run_ranks(compare_with_whole_text, way, world_size=ranks):
+        assert found["loss"] == pytest.approx(found["whole loss"], abs=1e-12)
+        assert found["gap"] < 1e-12
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_no_mistake_shows_in_the_loss_and_each_in_the_gradients(mistake):
+    for found in run_ranks(compare_with_whole_text, "ring", mistake):
+        assert found["loss"] == pytest.approx(found["whole loss"], rel=0.02)
+        assert found["gap"] > 0.03
+
+
+def test_a_token_of_rank_0_counts_half_as_much_again_in_a_mean_of_means():
+    found = run_ranks(compare_with_whole_text, "ring", "mean of means")
+    assert [of_rank["counted"] for of_rank in found] == [8, 12]
+
+
+def test_slices_go_back_in_reverse_order():
+    assert gap_of_slices(reversed) < 1e-12
+    assert gap_of_slices(iter) > 0.1
+
+
+# The library --------------------------------------------------------------------------
+
+
+def attend_in_context_parallel() -> tuple[str, list[int]]:
+    """Runs in each rank: how torch's context fails, and the positions it has dealt."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    assert _attention._cp_options.rotate_method.name == "ALL_GATHER", "the default"
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    query, key, value = parts = list(torch.randn(3, 1, 2, 8, 4))
+    places = torch.arange(8)
+    F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    with context_parallel(mesh, buffers=[*parts, places], buffer_seq_dims=[2, 2, 2, 0]):
+        assert query.shape == (1, 2, 4, 4), "its own positions"
+        with pytest.raises(NotImplementedError) as caught:
+            F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return str(caught.value), places.tolist()
+
+
+@pytest.mark.everything
+def test_torch_deals_in_zig_zag_and_fails_in_causal_attention_on_a_cpu():
+    (message, first), (_, second) = run_ranks(attend_in_context_parallel)
+    assert "attention_for_cpu" in message
+    assert "does not have a sharding strategy" in message
+    assert (first, second) == ([0, 1, 6, 7], [2, 3, 4, 5])
