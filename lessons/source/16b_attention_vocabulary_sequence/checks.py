@@ -21,12 +21,9 @@ RANKS = 2, 3, 1, 5
 CLOSE = 1e-4
 
 
-def _expect_arguments_kept(expect, notes) -> None:
-    expect(
-        not notes.changed,
-        got=f"other numbers in {', '.join(notes.changed)} than before the call",
-        think="which operations work in place, and on whose tensor",
-    )
+def _expect_arguments_kept(expect, notes, think: str) -> None:
+    changed = f"other numbers in {', '.join(notes.changed)} than before the call"
+    expect(not notes.changed, got=changed, think=think)
 
 
 # 16b-cross-entropy --------------------------------------------------------------------
@@ -48,7 +45,10 @@ LOSSES = [
 )
 def check_16b_cross_entropy(parallel_cross_entropy):
     call = "parallel_cross_entropy(logits, labels, first)"
-    think = "what this line needs, and what a label means that is not this rank's word"
+    think = (
+        "what this line needs, and what a label means that is not this rank's word; "
+    )
+    think += "where a rank was killed, which tensors have one shape on all ranks"
     for ranks in RANKS:
         with trying(f"{call} in {ranks} ranks", think=think):
             args = parallel_cross_entropy, LOSSES
@@ -68,7 +68,8 @@ def _expect_cross_entropy(
         f"{kind}, {case.positions} positions, {words} words in {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_arguments_kept(expect, notes)
+            think = "which operations work in place, and on whose tensor"
+            _expect_arguments_kept(expect, notes, think)
             _expect_cross_entropy_number(expect, rank, notes, ranks)
         for rank, notes in enumerate(of_ranks):
             _expect_cross_entropy_gradient(expect, rank, notes)
@@ -83,7 +84,8 @@ def _expect_cross_entropy_number(
         shape = f"on rank {rank}, a loss of shape {tuple(got.shape)}"
         expect(got.numel() == 1, got=shape, think="the mean, over all positions")
         got = got.reshape(())
-    think = "which numbers every rank adds to each of the sums, and their mean"
+    think = "the formula, its logarithm, signs and mean, and which numbers every rank "
+    think += "adds to each of the sums"
     if isinstance(got, torch.Tensor) and not got.isfinite().all():
         think = "the largest number whose exponential is finite, and the smallest "
         think += "whose exponential is not 0: which number all ranks subtract"
@@ -146,7 +148,8 @@ def _expect_block_gradients(of_ranks: Sequence[SequenceBlockNotes]) -> None:
         f"complete_gradients(block) of width {width} in {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_arguments_kept(expect, notes)
+            think = "what is to be summed: parameters, or their gradients"
+            _expect_arguments_kept(expect, notes, think)
             gradients = zip(notes.names, notes.got, notes.expected, strict=True)
             for name, got, expected in gradients:
                 _expect_one_block_gradient(expect, rank, name, got, expected)
@@ -161,8 +164,8 @@ def _expect_block_gradients(of_ranks: Sequence[SequenceBlockNotes]) -> None:
 def _expect_one_block_gradient(expect, rank: int, name: str, got, expected) -> None:
     where = f"on rank {rank}, the gradient of {name}"
     think = "which positions this parameter has seen on this rank, and whether all "
-    think += "ranks hold the same one; the loss is the sum over all positions, not the "
-    think += "mean over ranks"
+    think += "ranks hold the same one; if so, its .grad becomes the sum of all ranks' "
+    think += "parts, each once, not the mean over ranks"
     if not name.endswith(("norm.weight", "norm.bias", "out.bias", "narrow.bias")):
         think = "whose neurons these are: the ranks' gradients of different neurons "
         think += "don't add up to anything"

@@ -169,15 +169,11 @@ def deal_numbers_of_chunks(rank, ranks, length):
 @wrong(
     "16c-deal",
     advice="how many positions each rank holds",
-    note="Longest first to the rank with least work: pairs come first, not sizes.",
+    note="Unbroken parts of equal area: long ones in front, short ones at the end.",
 )
-def deal_to_the_idlest(rank, ranks, length):
-    held, work = [[] for _ in range(ranks)], [0] * ranks
-    for position in reversed(range(length)):
-        idlest = work.index(min(work))
-        held[idlest].append(position)
-        work[idlest] += position + 1
-    return held[rank]
+def deal_equal_areas(rank, ranks, length):
+    start, end = (round(length * (r / ranks) ** 0.5) for r in (rank, rank + 1))
+    return list(range(start, end))
 
 
 @wrong(
@@ -195,6 +191,17 @@ def deal_halves_alike(rank, ranks, length):
 def deal_forth_and_back(rank, ranks, length):
     """As cards, and every second round the other way."""
     return [p for p in range(length) if p % (2 * ranks) in (rank, 2 * ranks - 1 - rank)]
+
+
+@right("16c-deal")
+def deal_to_the_idlest(rank, ranks, length):
+    """The longest that is left goes to the rank that has least to do so far."""
+    held, work = [[] for _ in range(ranks)], [0] * ranks
+    for position in reversed(range(length)):
+        idlest = work.index(min(work))
+        held[idlest].append(position)
+        work[idlest] += position + 1
+    return held[rank]
 
 
 @right("16c-deal")

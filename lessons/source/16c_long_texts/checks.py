@@ -59,7 +59,7 @@ def _check_attention_merge(merge_seen, seed, queries, first, second, d) -> None:
     pieces = zip(key.split([first, second]), value.split([first, second]), strict=True)
     args = tuple(attend_to_piece(query, *piece) for piece in pieces)
     call = f"merge_seen(one, other): {queries} queries, {first} and {second} keys"
-    with trying(call, args, think="what each pair holds") as expect:
+    with trying(call, args, think="what each pair holds, and in which shape") as expect:
         expected = attend_to_piece(query, key, value)
         _expect_merged_attention_pair(expect, merge_seen(*args), expected)
 
@@ -70,7 +70,7 @@ def _check_far_attention_merge(merge_seen, *log_sums: list[float]) -> None:
     expected = (logs.softmax(0)[..., None] * mixed).sum(0), logs.logsumexp(0)
     args = (mixed[0], logs[0]), (mixed[1], logs[1])
     call = "merge_seen with the log-sums {} and {}".format(*log_sums)
-    with trying(call, args, think="what each pair holds") as expect:
+    with trying(call, args, think="what each pair holds, and in which shape") as expect:
         _expect_merged_attention_pair(expect, merge_seen(*args), expected)
 
 
@@ -104,7 +104,10 @@ def _expect_ring_attention(of_ranks: Sequence[RoundNotes]) -> None:
         for rank, notes in enumerate(of_ranks):
             _expect_arguments_kept(expect, notes)
             where = f"on rank {rank}, the result"
-            think = "whether this rank's queries have seen every rank's keys, each once"
+            think = (
+                "whether this rank's queries have seen every rank's keys and values, "
+            )
+            think += "each once"
             pair = notes.got, notes.expected
             expect_tensor(expect, where, *pair, think, CLOSE)
         for rank, notes in enumerate(of_ranks):
@@ -226,11 +229,19 @@ def _expect_gradient_rounds(of_ranks: Sequence[RoundNotes]) -> None:
 def _thought_about_gradient(of_ranks, rank: int, number: int) -> str:
     got = of_ranks[rank].got[number]
     if number == 0:
-        return "which keys have added to the gradient of this rank's queries, each once"
+        think = (
+            "which keys have added to the gradient of this rank's queries, each once, "
+        )
+        return think + "and of which keys seen is: of all, in every call"
     for other, notes in enumerate(of_ranks):
-        theirs = notes.expected[number]
-        same = isinstance(got, torch.Tensor) and got.shape == theirs.shape
-        if other != rank and same and torch.allclose(got.to(theirs.dtype), theirs):
-            return f"whose keys these gradients belong to: here they are rank {other}'s"
+        for place, theirs in enumerate(notes.expected):
+            if not isinstance(got, torch.Tensor) or got.shape != theirs.shape:
+                continue
+            if torch.allclose(got.to(theirs.dtype), theirs) and other != rank:
+                return f"whose keys these gradients belong to: they are rank {other}'s"
+            if torch.allclose(got.to(theirs.dtype), theirs) and place != number:
+                return (
+                    f"in which order they are returned: this is that of {NAMES[place]}"
+                )
     think = "where each rank's part of this gradient is made, how it gets here, and "
     return think + "whether all parts are of the same keys"

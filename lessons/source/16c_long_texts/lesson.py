@@ -30,7 +30,8 @@
 #
 # Lesson 16b counted what a layer keeps for backward: $34\,sbh$ bytes, even if no scores
 # are kept. Llama 3 with 405 billion parameters has $h$ = 16,384 and was trained on texts of
-# up to $s$ = 131,072 tokens, its words (Llama Team, 2024). One text, one layer, in gigabytes:
+# up to $s$ = 131,072 words, or *tokens* (Llama Team, 2024). One text and one layer, in
+# gigabytes:
 
 # %%
 34 * 131_072 * 16_384 / 1e9
@@ -62,13 +63,14 @@ draw_journey(ranks=4)
 
 # %% [markdown]
 # For each query, a rank remembers two things of the keys that have passed: the mixture
-# of their values, and the **log-sum**, the logarithm of the sum of $e^\text{score}$. The
-# picture's arrows to the right are `pass_on`.
+# of their values, and the **log-sum**, the logarithm of the sum of $e^\text{score}$.
+# After each step, `pass_on` sends a piece to the right neighbour.
 
 # %%
 from parallel_by_hand.context_parallel import ring_attention, seen_keys
 from sidebyside import show
 
+show(seen_keys.masked_scores)
 show(seen_keys.attend_to_piece)
 show(ring_attention.pass_on)
 
@@ -436,7 +438,7 @@ reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], comput
 # **The ring keeps its own part only and sends most; heads send least.** With $N$ ranks the
 # ring sends $N/2$ times as much forward. It sends keys again in backward, and their
 # gradients. All three compute scores twice. A ring's messages can travel while a rank
-# computes, those of the others hardly.
+# computes; ours wait.
 
 # %% [markdown]
 # Heads set a limit: no more ranks than heads of queries. In many of today's models several
@@ -471,7 +473,8 @@ for of_keys in (8, 4, 2):
 # We train 16b's model of pixels. All parameters are whole on each rank, and each sees its
 # positions only. So an all-reduce sums all gradients, as in data parallel. Of the 32
 # labels in a text, the first twelve do not count: they are the *prompt*, given to the
-# model. Tokens, labels and the numbers of the positions are dealt in zig-zag, all alike.
+# model. Tokens, labels and *places*, the numbers of the positions in the whole text, are
+# dealt in zig-zag, all alike.
 
 # %%
 from parallel_by_hand.context_parallel import context_model
@@ -556,8 +559,8 @@ draw_schedule(timetable([flow] * 3))
 # It cuts the buffers, in zig-zag if $2N$ divides the text, and replaces
 # `scaled_dot_product_attention`. By default keys and values are *gathered*, forward and
 # again backward; `set_rotate_method("alltoall")` lets them go round. Their gradients always
-# go round, $N$ times. The mean over tokens is left to you. It needs a GPU's kernels: **on a
-# CPU, causal attention fails in it.**
+# go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens is left to
+# you. It needs a GPU's kernels: **on a CPU, causal attention fails in it.**
 #
 # Megatron-LM has `--context-parallel-size`, DeepSpeed has Ulysses.
 

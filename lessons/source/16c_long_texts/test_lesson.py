@@ -6,12 +6,22 @@ import torch.distributed as dist
 from torch.nn import functional as F
 
 from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
-from parallel_by_hand.context_parallel.chunks import DEALS, pairs_to_compute
+from parallel_by_hand.context_parallel.chunks import (
+    DEALS,
+    own_chunks,
+    pairs_to_compute,
+    zig_zag,
+)
 from parallel_by_hand.context_parallel.context_model import (
     MISTAKES,
     compare_with_whole_text,
 )
-from parallel_by_hand.context_parallel.seen_keys import merge_seen
+from parallel_by_hand.context_parallel.ring_attention import RingAttention
+from parallel_by_hand.context_parallel.seen_keys import (
+    attend_to_piece,
+    gradients_of_piece,
+    merge_seen,
+)
 from parallel_by_hand.context_parallel.token_slices import gap_of_slices
 from sidebyside import run_ranks
 
@@ -124,3 +134,64 @@ def test_torch_deals_in_zig_zag_and_fails_in_causal_attention_on_a_cpu():
     assert "attention_for_cpu" in message
     assert "does not have a sharding strategy" in message
     assert (first, second) == ([0, 1, 6, 7], [2, 3, 4, 5])
+
+
+def attend_by_torchs_ring(method: str) -> tuple[float, list[dict[str, int]]]:
+    """Runs in each rank: its algorithm with our kernels, beside ours, there and back.
+
+    The largest gap of output and gradients, and the collectives of both ways.
+    """
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    _attention.set_rotate_method(method)
+    parts = [own_chunks(t, zig_zag, -2) for t in torch.randn(4, 1, 2, 24, 4)]
+    *qkv, gradient = parts
+
+    def ahead(query, key, is_causal):
+        shape = query.shape[-2], key.shape[-2]
+        return torch.ones(shape, dtype=torch.bool).triu(1) if is_causal else None
+
+    def attend(query, key, value, is_causal):
+        return attend_to_piece(query, key, value, ahead(query, key, is_causal))
+
+    def go_back(query, key, value, out, logsumexp, grad, is_causal):
+        seen, hidden = (out, logsumexp), ahead(query, key, is_causal)
+        return gradients_of_piece(query, key, value, seen, grad, hidden)
+
+    ring = _attention._templated_ring_attention
+    with pytest.raises(RuntimeError, match="requires `is_causal=True`"):
+        ring(dist.group.WORLD, 2, attend, *qkv)
+    with CommDebugMode() as forward:
+        seen = ring(dist.group.WORLD, 2, attend, *qkv, is_causal=True)
+    back, given = _attention._templated_ring_attention_backward, (*qkv, *seen, True)
+    with CommDebugMode() as backward:
+        theirs = back(dist.group.WORLD, 2, go_back, gradient, "grad", *given)
+    ours = [part.requires_grad_() for part in qkv]
+    mixed = RingAttention.apply(*ours, zig_zag)
+    mixed.backward(gradient)
+    pairs = [(seen[0], mixed), *zip(theirs, (t.grad for t in ours), strict=True)]
+    return max((a - b).abs().max().item() for a, b in pairs), [
+        {str(op).rpartition(".")[2]: n for op, n in mode.get_comm_counts().items()}
+        for mode in (forward, backward)
+    ]
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize(
+    ("method", "forward", "backward"),
+    [
+        ("allgather", [("gather", 1)], [("gather", 1), ("all_to_all", 3)]),
+        ("alltoall", [("all_to_all", 2)], [("all_to_all", 5)]),
+    ],
+)
+def test_torch_gathers_or_passes_keys_on_and_gradients_go_round(
+    method, forward, backward
+):
+    """On three ranks; a pass is an all-to-all with one receiver."""
+    for gap, counts in run_ranks(attend_by_torchs_ring, method, world_size=3):
+        assert gap < 1e-5
+        for called, expected in zip(counts, (forward, backward), strict=True):
+            assert list(called.values()) == [n for _, n in expected]
+            for name, (kind, _) in zip(called, expected, strict=True):
+                assert kind in name

@@ -14,14 +14,15 @@ Seen = tuple[Tensor, Tensor]  # mixed values, and log of the sum of exp(score)
 Gradients = tuple[Tensor, Tensor, Tensor]  # of query, key, value
 
 
-def _scores(query: Tensor, key: Tensor, ahead: Tensor | None) -> Tensor:
+def masked_scores(query: Tensor, key: Tensor, ahead: Tensor | None) -> Tensor:
+    """Query times key, divided by the root of d; minus infinity for what is ahead."""
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
     return scores if ahead is None else scores.masked_fill(ahead, -torch.inf)
 
 
 def attend_to_piece(query: Tensor, key: Tensor, value: Tensor, ahead=None) -> Seen:
     """What each query sees of these keys: mixed values, and the scores' log-sum."""
-    scores = _scores(query, key, ahead)
+    scores = masked_scores(query, key, ahead)
     return scores.softmax(-1) @ value, scores.logsumexp(-1)
 
 
@@ -42,7 +43,7 @@ def gradients_of_piece(
     exponentials are this piece's part of the whole softmax.
     """
     mixed, log_sum = seen
-    weights = (_scores(query, key, ahead) - log_sum[..., None]).exp()
+    weights = (masked_scores(query, key, ahead) - log_sum[..., None]).exp()
     common = (gradient * mixed).sum(-1, keepdim=True)
     of_scores = weights * (gradient @ value.transpose(-1, -2) - common)
     of_scores = of_scores * query.shape[-1] ** -0.5
