@@ -19,7 +19,7 @@
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
-# ## A text that is too long: 3 minutes
+# ## A text that is too long: 2 minutes
 #
 # Ask which parts of a block look at a second position. Only the attention does.
 #
@@ -541,7 +541,7 @@ draw_schedule(timetable([flow] * 3))
 # shorter.
 
 # %% [markdown] tags=["instructor"]
-# ## The library: 1 minute
+# ## The library: 2 minutes
 #
 # Ask which of the three ways torch takes by default.
 

@@ -3,8 +3,12 @@
 Parameters are whole on every rank, as in data parallel; positions are not.
 """
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportOptionalOperand=false, reportOperatorIssue=false
+
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -13,7 +17,6 @@ from torch.nn import functional as F
 
 from parallel_by_hand.context_parallel.chunks import in_order, own_chunks, zig_zag
 from parallel_by_hand.context_parallel.other_ways import WAYS
-from parallel_by_hand.model_parallel.transformer_block import AttentionHalf
 from parallel_by_hand.tensor_parallel.pixel_model import (
     LENGTH,
     PixelModel,
@@ -26,9 +29,9 @@ MISTAKES = "places from 0", "labels in order", "mean of means"
 
 
 class ContextAttention(nn.Module):
-    """An attention half for this rank's positions; `attend` reaches the others."""
+    """An `AttentionHalf` for this rank's positions; `attend` reaches the others."""
 
-    def __init__(self, half: AttentionHalf, attend: Callable):
+    def __init__(self, half: Any, attend: Callable):
         super().__init__()
         self.norm, self.into, self.out = half.norm, half.into, half.out
         self.heads, self.attend = half.heads, attend

@@ -105,8 +105,9 @@ class RingAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor):
-        query, key, value, *seen = ctx.saved_tensors
-        return *gradients_round(query, key, value, seen, gradient, ctx.deal), None
+        query, key, value, mixed, log_sum = ctx.saved_tensors
+        given = query, key, value, (mixed, log_sum), gradient
+        return *gradients_round(*given, ctx.deal), None
 
 
 def ring_kept_by_autograd(query: Tensor, key: Tensor, value: Tensor, deal: Deal):

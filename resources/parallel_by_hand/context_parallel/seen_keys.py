@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 Seen = tuple[Tensor, Tensor]  # mixed values, and log of the sum of exp(score)
-Gradients = tuple[Tensor, Tensor, Tensor]  # of query, key, value
+Gradients = tuple[Tensor, ...]  # of query, key, value
 
 
 def masked_scores(query: Tensor, key: Tensor, ahead: Tensor | None) -> Tensor:
@@ -128,6 +128,6 @@ class ChunkAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor):
-        query, key, value, *seen = ctx.saved_tensors
-        given = query, key, value, seen, gradient
+        query, key, value, mixed, log_sum = ctx.saved_tensors
+        given = query, key, value, (mixed, log_sum), gradient
         return *gradients_of_chunks(*given, *ctx.chunks), None, None

@@ -4,16 +4,17 @@ Source: Li et al., TeraPipe: Token-Level Pipeline Parallelism, 2021.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from parallel_by_hand.context_parallel.seen_keys import attend_to_piece
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 
 
 def step_in_slices(
-    block: nn.Sequential, x: Tensor, slices: int, order: Callable[[list], Iterable]
+    block: Any, x: Tensor, slices: int, order: Callable[[list], Iterable]
 ) -> None:
     """Forward and backward of a text in slices; the loss is the sum of squares.
 
