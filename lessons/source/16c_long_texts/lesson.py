@@ -53,8 +53,8 @@
 # %% [markdown]
 # ## A ring of keys and values
 #
-# Each rank keeps its queries. Keys and values go round a ring, so that each rank sees
-# every piece once, and holds one piece at a time:
+# Each rank keeps its queries. Keys and values go round a ring, so that each rank sees every
+# piece once, and no rank ever holds them all:
 
 # %%
 from lessons.props.long_texts import draw_journey
@@ -170,8 +170,8 @@ check("16c-merge", merge_seen, attend_round)
 # %% [markdown]
 # ## Who works how much
 #
-# In a language model no position looks ahead. Cut the text into eight chunks, and give
-# rank 0 the first two, rank 1 the next two, and so on. Each chunk looks at all chunks
+# In a language model no position looks ahead: its attention is *causal*. Cut the text into
+# eight chunks, and give rank 0 the first two, rank 1 the next two, and so on. Each chunk looks at all chunks
 # before it, and at half of the pairs in itself. How many times as much does rank 3
 # compute as rank 0?
 
@@ -201,8 +201,8 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.4)
 
 # %% [markdown]
-# Hardly: **the ring takes as long as its last rank**. That one computes in every step,
-# and the others wait for each other's keys or for the end.
+# Hardly: **the ring takes as long as its last rank**, which does 14 where all pairs would be
+# 16. The others wait for each other's keys, or for the end.
 
 # %% [markdown]
 # ## Exercise 2: share the triangle
@@ -269,7 +269,7 @@ check("16c-deal", own_positions)
 
 # %% [markdown]
 # The usual answer is called **zig-zag**: rank $r$ has the $r$-th chunk from the front and
-# the $r$-th from the end. Whole chunks stay together, as kernels like it.
+# the $r$-th from the end. Whole chunks stay together, and kernels are fast on those.
 
 # %%
 from parallel_by_hand.context_parallel.chunks import zig_zag
@@ -283,8 +283,8 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 
 # %% [markdown]
 # **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 instead of
-# 14 at most. For real texts of many documents, each document is dealt so, or the cost of
-# each chunk is counted first.
+# 14 at most. A text of several documents is dealt document by document, or by counted cost;
+# torch 2.13 has code for both.
 
 # %% [markdown] tags=["instructor"]
 # ## The way back: 6 minutes
@@ -310,8 +310,8 @@ for ranks in (1, 2, 4):
     print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
 
 # %% [markdown]
-# More ranks hold less text each, and keep *more* of these units: all keys, values and
-# scores that have come by. The ring forgets nothing.
+# Four ranks hold a quarter of the text each, and keep half of what one rank keeps: all
+# keys, values and scores that have come by. The ring forgets nothing.
 
 # %% [markdown]
 # So we compute the scores again, as in 15b. With the log-sum $L$ of *all* keys, a
@@ -409,8 +409,7 @@ draw_journey(ranks=4, back=True)
 # ## Two other ways
 #
 # *Gather*: an all-gather brings all keys and values to all ranks, and a reduce-scatter
-# brings their gradients home. Only queries, mixtures and gradients stay cut. This is how
-# Llama 3 was trained.
+# brings their gradients home. Queries and mixtures stay cut. Llama 3 was trained so.
 #
 # *Exchange heads*: an all-to-all turns all heads of own positions into own heads of all
 # positions. The attention needs no other rank, and a second all-to-all leads back. It is
@@ -548,9 +547,11 @@ draw_schedule(timetable([flow] * 3))
 # %% [markdown]
 # ## The library's call
 #
-# In torch 2.13 it is a context, still called experimental:
+# In torch 2.13 it is a context:
 #
 # ```
+# from torch.distributed.tensor.experimental import context_parallel
+#
 # with context_parallel(mesh, buffers=[x, labels, places], buffer_seq_dims=[1, 1, 0]):
 #     loss = model(x, labels, places)
 #     loss.backward()
@@ -562,7 +563,8 @@ draw_schedule(timetable([flow] * 3))
 # go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens is left to
 # you. It needs a GPU's kernels: **on a CPU, causal attention fails in it.**
 #
-# Megatron-LM has `--context-parallel-size`, DeepSpeed has Ulysses.
+# Megatron-LM has `--context-parallel-size`, and DeepSpeed has Ulysses. In JAX, `shard_map`
+# and `ppermute` make a ring.
 
 # %% [markdown]
 # ## What we saw
@@ -582,12 +584,12 @@ draw_schedule(timetable([flow] * 3))
 # | each rank sends, there and back | ring $6N - 4$, gather $4(N-1)$, heads $8(N-1)/N$; all gradients once, as in data parallel |
 # | memory: parameters, gradients, optimiser | whole on every rank |
 # | memory: activations | $1/N$ of the positions; kept by attention: ring and heads 4, gather $2N + 2$ |
-# | idle share | 0 with zig-zag and equal links; in order, the first ranks wait |
+# | idle share | the time of the messages, which ours do not hide; in order, the first ranks wait as well |
 # | if one rank dies | its positions are gone; the others get an error or wait |
 
 # %% [markdown]
-# In a terminal, `python demos/context_parallel/ring_attention.py --help` deals longer texts
-# to more ranks.
+# In a terminal, `python demos/context_parallel/ring_attention.py --help` takes longer texts,
+# other deals and fewer heads of keys.
 #
 # ## Next
 #

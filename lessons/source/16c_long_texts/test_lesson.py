@@ -70,6 +70,14 @@ def test_the_scorecard_is_what_the_meter_says(n):
     assert forward["ring"] == n / 2 * forward["heads"]
 
 
+def test_by_autograd_four_ranks_keep_half_of_what_one_keeps():
+    """The unit is what a rank's queries take, on four ranks a quarter of the whole."""
+    one, four = (
+        run_ranks(bill_of_way, "ring, by autograd", world_size=n)[0] for n in (1, 4)
+    )
+    assert four["kept"] / 4 == pytest.approx(one["kept"] / 2, rel=0.05)
+
+
 def test_with_few_heads_of_keys_the_gather_sends_less_than_the_exchange():
     found = {
         way: run_ranks(bill_of_way, way, "zig-zag", 64, 8, 2, world_size=4)[0]
