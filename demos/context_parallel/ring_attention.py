@@ -18,13 +18,16 @@ HEADS = 4
 def main() -> None:
     parser = program_parser(__doc__)
     parser.add_argument("--positions", type=at_least(1, 2048), default=64)
-    parser.add_argument("--ranks", type=int, choices=(1, 2, 4), default=2)
+    parser.add_argument("--ranks", type=at_least(1, HEADS), default=2)
     parser.add_argument("--in-order", action="store_true", help="not in zig-zag")
     keys = "each is shared by as many heads of queries"
-    parser.add_argument(
-        "--heads-of-keys", type=int, choices=(1, 2, 4), default=4, help=keys
-    )
+    heads = at_least(1, HEADS)
+    parser.add_argument("--heads-of-keys", type=heads, default=HEADS, help=keys)
     args = parser.parse_args()
+    for option in "ranks", "heads_of_keys":
+        if HEADS % vars(args)[option]:
+            name = option.replace("_", "-")
+            parser.error(f"argument --{name}: must divide {HEADS} heads of queries")
     if args.positions % (2 * args.ranks):
         parser.error(f"argument --positions: must be a multiple of {2 * args.ranks}")
     deal = "in order" if args.in_order else "zig-zag"
