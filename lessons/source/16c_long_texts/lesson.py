@@ -424,10 +424,16 @@ draw_journey(ranks=4, back=True)
 guess("16c-heads", None, "Bytes of the ring, divided by those of the heads?", "×")
 
 # %%
-bills = {}
+WAYS = "ring", "gather", "heads"
+
+
+def three_bills() -> dict[str, dict]:
+    return {way: bill_of_way(way) for way in WAYS}
+
+
+bills = run_ranks(three_bills, world_size=4)[0]
 print("4 ranks   forward  backward  kept  as the whole")
-for way in ("ring", "gather", "heads"):
-    bill = bills[way] = run_ranks(bill_of_way, way, world_size=4)[0]
+for way, bill in bills.items():
     right = max(bill["output"], bill["gradients"]) < 1e-12
     sent = f"{bill['forward']:7.2f}  {bill['backward']:8.2f}"
     print(f"{way:<9} {sent}  {bill['kept']:4.1f}  {right}")
@@ -445,15 +451,19 @@ reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], comput
 # exchange must send such a head to several ranks where there are more ranks than heads of
 # keys. Here are eight heads of queries, on four ranks:
 
+
 # %%
-for of_keys in (8, 4, 2):
-    for way in ("gather", "heads"):
-        sizes = "zig-zag", 64, 8, of_keys
-        bill = run_ranks(bill_of_way, way, *sizes, world_size=4)[0]
-        right = max(bill["output"], bill["gradients"]) < 1e-12
-        print(
-            f"{of_keys} heads of keys, {way}: {bill['forward']:4.2f} forward, {right}"
-        )
+def bills_with_fewer_heads() -> dict[tuple, dict]:
+    return {
+        (of_keys, way): bill_of_way(way, "zig-zag", 64, 8, of_keys)
+        for of_keys in (8, 4, 2)
+        for way in ("gather", "heads")
+    }
+
+
+for (of_keys, way), bill in run_ranks(bills_with_fewer_heads, world_size=4)[0].items():
+    right = max(bill["output"], bill["gradients"]) < 1e-12
+    print(f"{of_keys} heads of keys, {way}: {bill['forward']:4.2f} forward, {right}")
 
 # %% [markdown]
 # **With few heads of keys, the gather sends less than the exchange.**
@@ -479,8 +489,13 @@ for of_keys in (8, 4, 2):
 from parallel_by_hand.context_parallel import context_model
 
 show(context_model.global_mean)
-for way in ("ring", "gather", "heads"):
-    found = run_ranks(context_model.compare_with_whole_text, way)[0]
+
+
+def three_models() -> dict[str, dict]:
+    return {way: context_model.compare_with_whole_text(way) for way in WAYS}
+
+
+for way, found in run_ranks(three_models)[0].items():
     loss = abs(found["loss"] - found["whole loss"]) < 1e-12
     print(f"{way}: the whole loss: {loss}, all gradients: {found['gap'] < 1e-12}")
 
@@ -494,14 +509,22 @@ for way in ("ring", "gather", "heads"):
 # %%
 guess("16c-weight", None, "Weight of rank 0's tokens, divided by rank 1's?", "×")
 
+
 # %%
-for mistake in ("", *context_model.MISTAKES):
+def three_mistakes() -> dict[str, dict]:
     compare = context_model.compare_with_whole_text
-    found = run_ranks(compare, "ring", mistake)
-    gap = 100 * found[0]["gap"]
-    print(f"{mistake or 'right':<16} loss {found[0]['loss']:.4f}", end="")
-    print(f", gradients off by {gap:.0f} % of the largest")
-reveal("16c-weight", found[1]["counted"] / found[0]["counted"], computed=True)
+    return {mistake: compare("ring", mistake) for mistake in context_model.MISTAKES}
+
+
+rank_0, rank_1 = run_ranks(three_mistakes)
+for mistake, found in rank_0.items():
+    print(
+        f"{mistake:<15} loss {found['loss']:.4f}, right {found['whole loss']:.4f}",
+        end="",
+    )
+    print(f"; gradients off by {100 * found['gap']:.0f} % of the largest")
+counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
+reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
 # No loss looks wrong. Places that start at 0 on every rank tell the model that the text
