@@ -483,12 +483,12 @@ for (of_keys, way), bill in run_ranks(bills_with_fewer_heads, world_size=4)[0].i
 # positions only. So an all-reduce sums all gradients, as in data parallel. Of the 32
 # labels in a text, the first twelve do not count: they are the *prompt*, given to the
 # model. Tokens, labels and *places*, the numbers of the positions in the whole text, are
-# dealt in zig-zag, all alike.
+# dealt in zig-zag, all alike. Each rank sums its losses, and divides by `all_counted`:
 
 # %%
 from parallel_by_hand.context_parallel import context_model
 
-show(context_model.global_mean)
+show(context_model.all_counted)
 
 
 def three_models() -> dict[str, dict]:
@@ -529,8 +529,8 @@ reveal("16c-weight", counted[1] / counted[0], computed=True)
 # %% [markdown]
 # No loss looks wrong. Places that start at 0 on every rank tell the model that the text
 # begins twice. Labels that are dealt in another way ask for the wrong words. And **the mean
-# of the ranks' means weighs tokens by who holds them**: lesson 8's mistake. Divide sums by
-# the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
+# of the ranks' means weighs tokens by who holds them**: the mistake of lessons 8 and 11a.
+# Divide sums by the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
 
 # %% [markdown] tags=["instructor"]
 # ## Tokens in a pipeline: 3 minutes
