@@ -524,10 +524,11 @@ counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
 reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
-# No loss looks wrong; the gradients are off by that share of the largest one. Places that
-# start at 0 on every rank tell the model that the text begins twice. Labels that are dealt in another way ask for the wrong words. And **the mean
-# of the ranks' means weighs tokens by who holds them**: the mistake of lessons 8 and 11a.
-# Divide sums by the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
+# No loss looks wrong; the gradients are off by that share of the largest one. Places
+# that start at 0 on every rank tell the model that the text begins twice. Labels that
+# are dealt in another way ask for the wrong words. And **the mean of the ranks' means
+# weighs tokens by who holds them**: the mistake of lessons 8 and 11a. Divide sums by
+# the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
 
 # %% [markdown] tags=["instructor"]
 # ## Tokens in a pipeline: 3 minutes
