@@ -1,4 +1,4 @@
-"""Pictures of lesson 16c: who compares which chunks, and where keys are when."""
+"""Pictures of lesson 16c: which rank compares which chunks, and where keys are."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ def draw_work(deals: Mapping[str, Deal], ranks: int = 4):
     """A grid for each deal: queries down, keys across, each row in its rank's colour.
 
     The number of a row's rank stands in its boxes; what lies ahead is white. Below:
-    how many pairs of a query and a key each rank compares, 1 being two whole chunks.
+    how many pairs of a query and a key each rank compares; a chunk with another is 1.
     """
     words, works = [], {}
     for name, deal in deals.items():
