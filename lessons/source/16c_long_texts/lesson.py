@@ -53,8 +53,8 @@
 # %% [markdown]
 # ## A ring of keys and values
 #
-# Each rank keeps its queries. Keys and values go round a ring, so that each rank sees every
-# piece once, and no rank ever holds all of them:
+# Each rank keeps its queries. Its *piece* of the keys and values goes round a ring, so
+# each rank sees every piece once, and no rank ever holds all of them:
 
 # %%
 from lessons.props.long_texts import draw_journey
@@ -190,8 +190,8 @@ reveal("16c-last", round(pairs[3] / pairs[0], 2), computed=True)
 draw_work({"in order": in_order})
 
 # %% [markdown]
-# White pairs are not computed. Does skipping them save time? Here four ranks sleep as long
-# as they would compute:
+# Pairs above the diagonal are not computed. Does skipping them save time? Here four ranks
+# sleep as long as they would compute:
 
 # %%
 from sidebyside import Timeline, run_ranks
@@ -283,9 +283,9 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 
 # %% [markdown]
 # **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 pairs of
-# chunks in all, where the last rank had 14. If a text consists of documents that do not see
-# each other, each document is dealt in zig-zag, or blocks are dealt by their counted cost;
-# torch 2.13 has private code for both.
+# chunks in all, where the last rank had 14. Documents packed into one text do not see each
+# other, so each is dealt by itself, or blocks of all by counted work; torch 2.13 has private
+# code for both.
 
 # %% [markdown] tags=["instructor"]
 # ## The way back: 6 minutes
@@ -298,9 +298,9 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 # %% [markdown]
 # ## The way back
 #
-# Autograd could do the backward, if `pass_on` had a backward that sends gradients to the
-# left: one of 16a's pairs. The gradients are right. But what does a rank keep for it? We
-# count in units of its queries' bytes, so its queries, keys and values are 3:
+# Autograd could do the backward if `pass_on` had one that sends gradients to the left, its
+# conjugate, as in 16a. The gradients are right. But what does a rank keep for it? We count
+# in units of its queries' bytes, so its queries, keys and values are 3:
 
 # %%
 from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
@@ -311,10 +311,10 @@ for ranks in (1, 2, 4):
     print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
 
 # %% [markdown]
-# Four ranks hold a quarter of these 64 positions each, and keep half of what one rank
-# keeps: everyone's keys and values, all scores of its queries, and the mixtures that it has
-# merged. The longer the text, the more scores: of 1,024 positions, each of four ranks would
-# keep 172.
+# With four ranks, the unit is a quarter of one rank's. So each holds a quarter of these 64
+# positions, and keeps half of what one rank keeps, 9.2 of 18.9: everyone's keys and values,
+# all scores of its queries, and the mixtures that it has merged. The longer the text, the
+# more scores: with 1,024 positions, each of four ranks would keep 172.
 
 # %% [markdown]
 # So we compute the scores again, as in 15b. With the log-sum $L$ of *all* keys, a
@@ -330,9 +330,9 @@ show(seen_keys.gradients_of_piece)
 #
 # Every rank calls `gradients_round(query, key, value, seen, gradient)`, all (positions, d).
 # `seen` is the pair (mixed, log_sum) of its queries over *all* keys, and `gradient` that of
-# mixed. It returns the gradients of *its own* query, key and value, without a mask.
-# `gradients_of_piece` takes the same and gives one piece's parts. At no time does a rank
-# hold all keys.
+# mixed. It returns the gradients of *its own* query, key and value. There is no mask. With
+# one piece's key and value, `gradients_of_piece` gives what that piece adds. At no time
+# does a rank hold all keys.
 #
 # By hand first: on three ranks, where are rank 0's keys when all queries have seen them,
 # and how many passes from home?
@@ -397,6 +397,9 @@ check("16c-home", gradients_round)
 #
 # By hand: on rank 2, two passes from rank 0. One more pass to the right leads home.
 
+# %% [markdown]
+# Which ranks have added to the gradients of whose keys:
+
 # %%
 draw_journey(ranks=4, back=True)
 
@@ -449,10 +452,10 @@ reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], comput
 # can travel while a rank computes; our ranks wait.
 
 # %% [markdown]
-# Heads set a limit: no more ranks than heads of queries. In many of today's models several
-# heads of queries share one head of keys and values. Then a gather or a ring has less to
-# send. With more ranks than heads of keys, the exchange must send each of these to several
-# ranks. Here are eight heads of queries, on four ranks:
+# Heads set a limit: no more ranks than heads of queries. In *grouped-query attention*,
+# several heads of queries share one head of keys and values. Then a gather or a ring has
+# less to send. With more ranks than heads of keys, the exchange must send each of these to
+# several ranks. Here are eight heads of queries, on four ranks:
 
 
 # %%
@@ -527,12 +530,12 @@ counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
 reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
-# No loss looks wrong, but some gradient is off by that share of the largest one. Places
-# that start at 0 on every rank tell the model that the text begins twice. Labels that
-# are dealt in another way ask for the wrong words. And **the mean of the ranks' means
-# gives tokens on different ranks different weights**: the mistake of lessons 8 and 11a. On
-# a rank that holds only a prompt, the mean is 0/0. So divide sums by the number of *all*
-# tokens that count.
+# No loss looks wrong. Only gradients compared with those of a whole text tell; some of them
+# are off by these shares of the largest one. Places that start at 0 on every rank tell the
+# model that the text begins twice. Labels that are dealt in another way ask for the wrong
+# words. And **the mean of the ranks' means gives tokens on different ranks different
+# weights**: the mistake of lessons 8 and 11a. On a rank that holds only a prompt, the mean is
+# 0/0. So divide sums by the number of *all* tokens that count.
 
 # %% [markdown] tags=["instructor"]
 # ## Tokens in a pipeline: 3 minutes
@@ -601,6 +604,8 @@ draw_schedule(timetable([flow] * 3))
 # * Ring and exchange of heads keep least. The exchange sends least unless heads of keys
 #   are few; a gather is the simplest.
 # * Tokens, labels and places are dealt alike, and tokens weigh alike.
+# * Cut texts only if one does not fit on a rank, or if there are fewer texts than ranks:
+#   data parallel sends no keys.
 
 # %% [markdown]
 # **The scorecard** of one attention over $N \geq 2$ ranks, with as many heads of keys as of
