@@ -616,7 +616,7 @@ draw_schedule(timetable([flow] * 3))
 # | equal to one process | loss and all gradients, up to rounding |
 # | each rank sends, there and back | ring $6N - 4$, gather $4(N-1)$, heads $8(N-1)/N$; and an all-reduce of all parameters' gradients, as in data parallel |
 # | memory: parameters, gradients, optimiser | whole on every rank |
-# | memory: activations | $1/N$ of the positions; kept by attention: ring and heads 4, gather $2N + 2$ |
+# | memory: activations | $1/N$ of the positions; kept by attention: ring and heads 4, gather $2N + 2$, and a log-sum for each query |
 # | idle share | the time of the messages, which our ranks do not hide; in order, also the wait for the last rank |
 # | if one rank dies | its positions are gone; the others get an error or wait |
 
