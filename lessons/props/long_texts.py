@@ -63,7 +63,7 @@ def draw_journey(ranks: int = 4, back: bool = False):
             text = f"keys of {home}"
             if back:
                 seen = [str((home + s) % ranks) for s in range(min(step + 1, ranks))]
-                text = f"{text}: {' + '.join(seen)}"
+                text = f"{text}: {'+'.join(seen)}"
             if step == ranks:
                 text = f"gradients of {home}"
             _draw_piece(ax, step, rank, text, light_colour(COLOURS[home]))

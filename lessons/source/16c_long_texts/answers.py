@@ -255,7 +255,7 @@ def travel(query, key, value, seen, gradient, passes, home):
 
 @wrong(
     "16c-home",
-    advice="whose keys these gradients belong to",
+    advice="whose gradients these are",
     note="All sums are complete, and one rank away from home.",
 )
 def without_the_last_pass(*given):
@@ -264,7 +264,7 @@ def without_the_last_pass(*given):
 
 @wrong(
     "16c-home",
-    advice="whose keys these gradients belong to",
+    advice="whose gradients these are",
     note="Right on two ranks: the last pass goes to the left.",
 )
 def home_by_the_left(*given):
