@@ -81,12 +81,12 @@ show(ring_attention.pass_on)
 # (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for both.
 # Log-sums may be thousands.
 #
-# Every rank calls `attend_round(query, key, value)`, all (positions, d): its queries'
-# attention to the keys of *all* ranks, without a mask. Merge each piece as it arrives by
-# `pass_on([key, value])`.
+# Every rank calls `attend_round(query, key, value)`, all (positions, d). It returns its
+# queries' attention to the keys of *all* ranks, without a mask. Merge each piece as it
+# arrives by `pass_on([key, value])`.
 #
 # By hand first: of one set a query has seen the mixture 4 with log-sum log 1, of the other
-# 8 and log 3. And of both?
+# 8 with log 3. What has it seen of both?
 # <!-- exercise: 16c-merge -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -283,9 +283,9 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 
 # %% [markdown]
 # **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 pairs of
-# chunks in all, where the last rank had 14. Documents packed into one text do not see each
-# other, so each is dealt by itself, or blocks of all by counted work; torch 2.13 has private
-# code for both.
+# chunks in all, where the last rank had 14. Documents packed into one text should not see
+# each other; then each is dealt by itself, or blocks are dealt by counted work. Torch 2.13
+# has private code for both.
 
 # %% [markdown] tags=["instructor"]
 # ## The way back: 6 minutes
@@ -335,7 +335,7 @@ show(seen_keys.gradients_of_piece)
 # does a rank hold all keys.
 #
 # By hand first: on three ranks, where are rank 0's keys when all queries have seen them,
-# and how many passes from home?
+# and how many more passes take them home?
 # <!-- exercise: 16c-home -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -415,7 +415,8 @@ draw_journey(ranks=4, back=True)
 # ## Two other ways
 #
 # *Gather*: an all-gather brings all keys and values to all ranks, and a reduce-scatter
-# brings their gradients home. Queries and mixtures stay cut. Llama 3 was trained in this way.
+# brings their gradients home. Queries and mixtures stay cut. Llama 3 learned its
+# long texts in this way.
 #
 # *Exchange heads*: an all-to-all turns all heads of own positions into own heads of all
 # positions. The attention needs no other rank, and a second all-to-all leads back. It is

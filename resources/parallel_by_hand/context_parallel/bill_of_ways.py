@@ -1,4 +1,4 @@
-"""The cost of each way to attend to other ranks' positions, and how right it is."""
+"""The cost of each way to attend to other ranks' positions, and its gap to the whole text."""
 
 import torch
 import torch.distributed as dist
