@@ -1,4 +1,4 @@
-"""The cost of each way to attend to other ranks' positions, and its gap to the whole text."""
+"""The cost of each way to attend to other ranks' positions, and how right it is."""
 
 import torch
 import torch.distributed as dist
