@@ -1,0 +1,513 @@
+# ---
+# title: 11c What did it buy?
+# question: How many more samples per second do two ranks train, and where does the rest go?
+# needs: two CPU cores, no GPU
+# minutes: 80
+# ---
+
+# %% [markdown]
+# # 11c. What did it buy?
+#
+# Lesson 11b ended with a question: is it a faster way? We count samples per second on
+# one rank and on two, for a network that gains and for one that does not. We predict a
+# step from its parts before we time it, and look for the rest with torch's profiler.
+#
+# *You will be able to* time a step, predict what more ranks would bring, read a trace,
+# and tell from it what slows a training down.
+#
+# *Before this:* lessons 10b and 11b. *Time:* {reading} minutes to read, 35 for the
+# exercises. *Needs:* two CPU cores, no GPU. With two GPUs the same cells use them; this
+# is untested.
+
+# %% [markdown] tags=["instructor"]
+# ## Samples per second: 12 minutes
+#
+# Ask for both guesses by show of hands, and write the ratio of operations to bytes
+# beside each network: that ratio decides. On a busy machine run the cell twice.
+#
+# Expected: "two ranks, twice as fast", for both. When late: show the picture only.
+
+# %% [markdown]
+# ## Two networks
+#
+# Both learn the digits. The first is made of convolutions: few parameters, and each is
+# used at all 64 pixels. The second is deep: twelve linear layers, and each parameter
+# works once for a sample. A step computes about six operations for each use of a
+# parameter and each sample, and sends four bytes for each parameter:
+
+# %%
+from parallel_by_hand.ddp.step_speed import NETWORKS
+from sidebyside import machine
+
+for name, (make, batch) in NETWORKS.items():
+    gradients = sum(p.nbytes for p in make().parameters())
+    print(f"{name}: batches of {batch}, {gradients:,} bytes of gradients")
+print(f"cores: {machine().usable_cores} ×")
+
+# %% [markdown]
+# With one core nothing below can be faster than one process: two ranks would take
+# turns.
+
+# %% [markdown]
+# ## Time it right
+#
+# * **Warm up.** The first step allocates memory and chooses kernels: we drop it.
+# * **Synchronise.** A GPU's call returns before the work is done. `now` notes a moment
+#   that the GPU itself passes; on the CPU it reads the clock.
+# * **Take turns and medians.** Other programs come and go. If all ways take turns, a
+#   busy moment hits all of them.
+#
+# Four ways: one process with one thread, one with two threads, two ranks that split the
+# batch, and two ranks with a whole batch each. Ranks have one thread.
+
+# %%
+from parallel_by_hand.ddp.step_speed import now, seconds_between
+from sidebyside import guess, show
+
+show(now)
+show(seconds_between)
+guess("11c-deep", None, "How many times as fast is the deep network on two ranks?", "×")
+
+# %%
+from statistics import median
+
+from parallel_by_hand.ddp.step_speed import samples_per_second
+from sidebyside import reveal, run_ranks
+
+speeds = {name: run_ranks(samples_per_second, name)[0] for name in NETWORKS}
+for name, found in speeds.items():
+    one = median(found["1 process"])
+    for way, rounds in found.items():
+        speed = median(rounds)
+        print(f"{name:<12} {way:<22} {speed:8,.0f} samples/s  {speed / one:.2f} ×")
+split = {name: found["2 ranks, batch split"] for name, found in speeds.items()}
+reveal("11c-deep", median(split["deep"]) / median(speeds["deep"]["1 process"]))
+
+# %% [markdown]
+# **Strong scaling** keeps the batch: each of two ranks gets half. **Weak scaling** grows
+# it: each rank keeps a whole one. The dashed line is what two busy processes get done
+# on this machine, measured as in lesson 0: no way can pass it for long.
+
+# %%
+from lessons.props.what_did_it_buy import draw_scaling
+
+draw_scaling(speeds, machine().capacity(2))
+
+# %% [markdown]
+# On our two quiet cores the convolutions gain from the second rank, and the deep network
+# loses when its batch is split. Its message costs the same however few samples a rank
+# has. Growing the batch always helps the ratio, since there is more to compute for the
+# same message. But it is another training: fewer, larger steps.
+
+# %% [markdown]
+# ### And the learning rate?
+#
+# More ranks with a whole batch each mean a larger batch. For SGD the rate grows with the
+# batch, $k$ times (lesson 8, Goyal et al. 2017). For AdamW, which divides each gradient
+# by its typical size, the usual rule is $\sqrt k$ (Malladi et al. 2022, who scale
+# Adam's β too; You et al. 2020 for LAMB). Both hold only below the noise scale.
+
+# %% [markdown] tags=["instructor"]
+# ## The step from its parts: 10 minutes
+#
+# Draw backward as a bar with marks where gradients are ready, and let people hang the
+# messages below it. Then do it by number: that is exercise 1.
+
+# %% [markdown]
+# ## A step has four parts
+#
+# Forward, backward, update, and what is left of the messages. The first three can be
+# measured without sending: `measure_parts` lets both ranks compute at once, and each
+# hook only notes the moment at which its gradient is ready. For the messages we fit
+# lesson 10b's line to whole all-reduces: α + β · bytes.
+
+# %%
+from parallel_by_hand.collectives.link_cost import fit_link_cost, typical_seconds
+from parallel_by_hand.ddp.step_speed import measure_parts, time_all_reduces
+
+parts = {name: run_ranks(measure_parts, name)[0] for name in NETWORKS}
+for name, (forward, ready, sizes, update) in parts.items():
+    print(f"{name}: forward {1e3 * forward:.1f} ms, backward {1e3 * ready[-1]:.1f} ms,")
+    print(f"  {len(sizes)} gradients, update {1e3 * update:.1f} ms")
+timed = run_ranks(time_all_reduces, [4**n for n in range(6, 13)])[0]
+alpha, beta = fit_link_cost(list(timed), [typical_seconds(t) for t in timed.values()])
+print(f"an all-reduce: {1e3 * alpha:.2f} ms, and {1e-6 / beta:.0f} MB/s")
+
+# %% [markdown]
+# ## Exercise 1: what is left to wait for
+#
+# Write `wait_for_messages(ready, travel)`. Both lists have a number for each message, in
+# the order of sending. Message i can leave when its gradient is ready, `ready[i]` after
+# backward began, and then needs the wire for `travel[i]`. The wire carries one message
+# at a time. Return how long after `ready[-1]`, the end of backward, the last message
+# has arrived.
+#
+# *By hand first:* lesson 11b's four layers and a slow cable: gradients are ready at 30,
+# 60, 90 and 120 ms, and each message takes 60 ms.
+#
+# <!-- exercise: 11c-wait -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Two things must be true before a message can leave. Which?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Go through the messages once, and keep one number: when the wire is free again.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# A message leaves at `max(free, ready[i])`; `travel[i]` later the wire is free. At the
+# end subtract `ready[-1]`.
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 1, the wait: 10 minutes
+#
+# Expected: the rule of thumb "messages minus backward", which lets the wire start at 0.
+
+
+# %% exercise="11c-wait"
+from sidebyside import forget, hint, progress, solution
+
+
+def wait_for_messages(ready: list[float], travel: list[float]) -> float:
+    """The time from the end of backward until the last message has arrived."""
+    ### BEGIN SOLUTION
+    free = 0
+    for leaves, takes in zip(ready, travel, strict=True):
+        free = max(free, leaves) + takes
+    return free - ready[-1]
+    ### END SOLUTION
+
+
+# %%
+from sidebyside import check
+
+check("11c-wait", wait_for_messages)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 11c-wait -->
+# Why it works: the wire is a queue with one server. It starts a message when the
+# message is there and the one before is through, whichever is later. By hand: the
+# messages arrive at 90, 150, 210 and 270 ms, so 150 ms are left after backward. With
+# 40 ms of forward the step takes 310 ms, which is what the demo of 11b shows.
+
+# %% [markdown]
+# ## Predicted, then measured
+#
+# Our step has buckets of 1 MiB. `in_buckets` puts the gradients into buckets, and
+# `predict` adds up the parts: once with no message hidden, and once with your formula.
+
+# %%
+for name, found in parts.items():
+    plain, overlapped = found.in_buckets(2**20).predict(alpha, beta)
+    measured = NETWORKS[name][1] / median(split[name])
+    miss = 100 * (measured / overlapped - 1)
+    print(f"{name:<12} nothing hidden {1e3 * plain:.1f} ms, ", end="")
+    print(f"overlapped {1e3 * overlapped:.1f} ms, ", end="")
+    print(f"measured {1e3 * measured:.1f} ms: {miss:+.0f} %")
+
+# %% [markdown]
+# The percentage is the miss of the overlapped prediction. It leaves three things out.
+# With gloo, messages are moved and added up by the same cores that compute; several
+# travel at once; and packing a bucket takes time. A GPU has copy engines and a network
+# card for the first, so there the prediction comes closer: that is what 19a builds on.
+
+# %% [markdown]
+# ## Choose the bucket
+#
+# Small buckets pay α often. One bucket for all cannot leave before backward ends. The
+# parts say what each size would cost, and we try all four:
+
+# %%
+from parallel_by_hand.ddp.step_speed import time_buckets
+
+limits = [1, 2_000_000, 5_000_000, 100_000_000]
+tried = run_ranks(time_buckets, "deep", limits)[0]
+costs = {}
+for limit in limits:
+    bucketed = parts["deep"].in_buckets(limit)
+    costs[limit] = bucketed.predict(alpha, beta)[1]
+    print(
+        f"{len(bucketed.sizes):3} messages: predicted {1e3 * costs[limit]:.1f} ms",
+        end="",
+    )
+    print(f", measured {1e3 * median(tried[limit]):.1f} ms")
+print(f"the prediction chooses {min(costs, key=costs.get) / 1e6:g} MB")
+
+# %% [markdown]
+# ## Seven billion parameters
+#
+# The same sum for a size that we cannot run: nothing here is measured. Gradients in
+# bf16 are 14 GB. The numbers:
+#
+# * an H100 computes 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
+#   (Grattafiori et al. 2024, table 4), and backward needs four per parameter and token;
+# * inside a machine NVLink carries 450 GB/s each way (NVIDIA's data sheet);
+# * between machines a card carries 400 Gb/s, so 50 GB/s. With a card for each GPU a ring
+#   leaves a machine of eight through all eight cards.
+
+# %%
+guess(
+    "11c-h100", None, "64 GPUs, a card for each: the all-reduce of 14 GB takes?", "ms"
+)
+
+# %%
+from parallel_by_hand.ddp.step_speed import predicted_wait
+
+wires = {"8 GPUs, NVLink": (8, 450e9), "64 GPUs, 8 cards a machine": (64, 400e9)}
+wires["64 GPUs, 1 card a machine"] = (64, 50e9)
+layers, bytes_of_all = 32, 14e9
+for wire, (n, bandwidth) in wires.items():
+    sending = 2 * (n - 1) / n * bytes_of_all / bandwidth
+    for tokens in (8192, 1024):
+        backward = 4 * 7e9 * tokens / 4e14
+        ready = [backward * layer / layers for layer in range(1, layers + 1)]
+        wait = predicted_wait(ready, [sending / layers] * layers)
+        print(
+            f"{wire:<27} {tokens:5} tokens: all-reduce {1e3 * sending:4.0f}", end=", "
+        )
+        print(f"backward {1e3 * backward:4.0f}, exposed {1e3 * wait:4.0f} (ms)")
+    if n == 64 and bandwidth > 1e11:
+        reveal("11c-h100", 1e3 * sending, computed=True)
+
+# %% [markdown]
+# **With 8,192 tokens per GPU backward hides all but the last layer's message, even
+# through one card; with 1,024 one card leaves more than four fifths exposed.** Samples per
+# GPU decide, as with our two networks. Latency is left out, and so is memory: with
+# Adam's state 7 billion parameters take 112 GB, more than an H100 has. Lesson 17a shards
+# them.
+
+# %% [markdown] tags=["instructor"]
+# ## The profiler: 12 minutes
+#
+# Save a trace with the demo and open it in Perfetto on the projector: zoom into one
+# layer of backward, then look for the messages. They are on threads of their own.
+
+# %% [markdown]
+# ## The profiler
+#
+# Our timeline shows what we marked. `torch.profiler` notes every operation, with its
+# thread. Around the last of a few steps:
+#
+# ```python
+# with profile(activities=[ProfilerActivity.CPU]) as profiler:
+#     step()
+# profiler.export_chrome_trace("trace.json")
+# ```
+#
+# `record_function("forward")` marks a span, as our `span` does. `trace_of_program` profiles
+# two steps of the deep network in each rank. With buckets of 2 MiB they send twelve
+# messages. How many of these are on the thread that runs backward?
+
+# %%
+guess("11c-thread", None, "How many of the twelve are on backward's thread?")
+
+# %%
+from parallel_by_hand.ddp.sick_traces import trace_of_program
+from parallel_by_hand.ddp.step_traces import events_of_ranks
+
+well = events_of_ranks(run_ranks(trace_of_program))
+thread = next(event.thread for event in well[0] if event.name == "backward")
+messages = [event for event in well[0] if event.kind == "message"]
+reveal("11c-thread", sum(event.thread == thread for event in messages))
+for name in ("aten::linear", "aten::addmm", "aten::mm", "c10d::allreduce_"):
+    found = [event for event in well[0] if event.name == name]
+    print(f"{name:<17} {len(found)} {sum(e.end - e.start for e in found):.1f} ms")
+length = sum(event.end - event.start for event in messages)
+print(f"{'gloo:all_reduce':<17} {len(messages)} {length:.1f} ms")
+
+# %% [markdown]
+# **The call that starts a message is not the message.** On backward's thread stands
+# `c10d::allreduce_`, which hands the bucket over. The message, `gloo:all_reduce`, is on
+# threads of gloo's, for as long as it travels, waiting for the other rank included.
+# `aten::` events compute, one inside the other: `aten::linear` contains `aten::addmm`.
+# torch's own table is `profiler.key_averages().table()`.
+#
+# We draw what was computed, in three colours, and the messages below it:
+
+# %%
+from parallel_by_hand.ddp.step_traces import timeline_of_traces
+from sidebyside import draw_timelines
+
+draw_timelines({"two steps": timeline_of_traces(well)})
+
+# %% [markdown]
+# A message above which the rank computes costs no waiting. Where its rank is grey, the
+# message is **exposed**.
+
+# %% [markdown]
+# ## Exercise 2: what is exposed
+#
+# Write `exposed_time(events)`: for how many milliseconds does at least one message travel
+# while nothing is computed? Each event of a rank has a `kind`, a `start` and an `end`.
+# Those of the kind `"message"` travel and those of the kind `"compute"` compute; others
+# do not matter. Events lie inside others, or overlap on several threads, in any order.
+#
+# *By hand first:* computing from 0 to 10 ms, inside it from 2 to 4, and again from 16 to
+# 17; messages from 8 to 14 and from 12 to 20.
+#
+# <!-- exercise: 11c-exposed -->
+# <details><summary>Hint 1: a question</summary>
+#
+# Which moments count twice if you add up the lengths of all events of one kind?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# Between two neighbouring starts or ends nothing changes. Cut the time axis there, and
+# ask of each piece whether a message covers it, and whether computing does.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# `times = sorted({...})` of all starts and ends. For each pair of neighbours `a`, `b`
+# collect the kinds of the events with `start <= a` and `b <= end`; add `b - a` if
+# "message" is among them and "compute" is not.
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 2, exposed: 15 minutes
+#
+# Expected: totals subtracted from each other, and `aten::linear` and `aten::addmm` both
+# subtracted.
+
+
+# %% exercise="11c-exposed"
+def exposed_time(events: list) -> float:
+    """Milliseconds in which messages travel and nothing is computed."""
+    ### BEGIN SOLUTION
+    from itertools import pairwise
+
+    times = sorted({time for event in events for time in (event.start, event.end)})
+    total = 0.0
+    for a, b in pairwise(times):
+        kinds = {event.kind for event in events if event.start <= a and b <= event.end}
+        if "message" in kinds and "compute" not in kinds:
+            total += b - a
+    return total
+    ### END SOLUTION
+
+
+# %%
+check("11c-exposed", exposed_time)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 11c-exposed -->
+# Why it works: each piece of time counts once, however many events cover it. By hand:
+# messages cover 8 to 20, computing covers 8 to 10 and 16 to 17 of that, so 12 − 3 = 9 ms
+# are exposed.
+
+# %% [markdown]
+# How much of our step is exposed? The library's `exposed` is the same function.
+
+# %%
+from parallel_by_hand.ddp.step_traces import exposed
+
+for rank, events in enumerate(well):
+    whole = max(e.end for e in events) - min(e.start for e in events)
+    print(f"rank {rank}: {exposed(events):.1f} ms of {whole:.1f} ms are exposed")
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, four traces: 10 minutes
+#
+# In pairs, one pair for each trace; each says what is missing in its picture, compared
+# with the healthy one. On a busy machine let them run the cell again.
+
+# %% [markdown]
+# ## Exercise 3: four sick traces
+#
+# Four programs train the deep network, each with one illness: a **`"straggler"`**, one
+# rank slower than the other; **`"one bucket"`** for all gradients; a program that
+# **`"waits for each message"`** before backward goes on; and a **`"starving loader"`**,
+# which hands over each batch too late. Two steps of each:
+
+# %%
+from parallel_by_hand.ddp.sick_traces import trace_patients
+
+ranks = run_ranks(trace_patients)
+sick = {letter: events_of_ranks([rank[letter] for rank in ranks]) for letter in "ABCD"}
+draw_timelines({name: timeline_of_traces(both) for name, both in sick.items()})
+
+# %% [markdown]
+# Name them: `diagnoses` has one of the four names for each letter.
+#
+# *By hand first:* how many messages has a step in each trace?
+#
+# <!-- exercise: 11c-traces -->
+# <details><summary>Hint 1: a question</summary>
+#
+# In which traces does the rank compute while messages travel?
+# </details>
+# <details><summary>Hint 2: an idea</summary>
+#
+# A message lasts until the later rank has joined it. Compare the lengths of the same
+# message on both ranks.
+# </details>
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Long messages on one rank only: the other is late. Gaps without any message, on both
+# ranks: no data. One message per step: one bucket.
+# </details>
+
+# %% exercise="11c-traces"
+diagnoses = ...
+### BEGIN SOLUTION
+diagnoses = {
+    "A": "straggler",
+    "B": "one bucket",
+    "C": "waits for each message",
+    "D": "starving loader",
+}
+### END SOLUTION
+
+# %%
+check("11c-traces", diagnoses)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 11c-traces -->
+# Why it works: A: rank 0's messages travel while rank 1 does nothing, then rank 1
+# computes, and its own messages are short. B: a single message, which sets out when
+# backward has ended. C: backward stops for each message, on both ranks. D: both ranks
+# stand still, and no message travels.
+
+# %% [markdown]
+# ## The same on GPUs
+#
+# With NCCL a message is a kernel, `ncclDevKernel_AllReduce...`, on a CUDA stream of its
+# own, below the stream that computes; the trace has a row for each stream. A starving
+# loader is a gap in both rows, a straggler a long NCCL kernel on every *other* rank. A
+# synchronisation in each step, such as `loss.item()`, shows on the CPU's row as
+# `cudaStreamSynchronize`, after which the GPU has nothing to do until new kernels come.
+#
+# NVIDIA's Nsight Systems (`nsys profile`) records the same from outside the program.
+# Meta's Holistic Trace Analysis reads the profiler's traces of all ranks and adds up
+# what you have written: computing, exposed messages, idle.
+
+# %% [markdown]
+# ## What we saw
+#
+# * Two ranks buy the more, the more a rank computes for each byte that it sends. Growing
+#   the batch helps, and is another training.
+# * A step is forward, backward, update, and the wait that overlap leaves. The parts
+#   predict it; the miss says what the prediction left out.
+# * A trace shows each operation and each message on its thread. Exposed time is what
+#   messages cost.
+# * Four illnesses have four pictures.
+#
+# **The scorecard** is that of 11b, with its one new row: idle share is what is exposed,
+# and what a rank waits for the later one.
+#
+# | here | torch |
+# |---|---|
+# | `now`, `seconds_between` | `torch.cuda.Event`, or `torch.utils.benchmark` |
+# | `span` | `torch.profiler.record_function` |
+# | buckets of 1 MiB | `DistributedDataParallel(model, bucket_cap_mb=1)` |
+# | one step traced | `profile(schedule=schedule(wait=1, warmup=2, active=1))` |
+#
+# In a terminal, `python demos/ddp/sick_traces.py --save trace.json` writes both ranks'
+# traces into one file, which Perfetto, https://ui.perfetto.dev, opens.
+
+# %% [markdown]
+# ## Next
+#
+# A straggler makes everyone wait, at every step. Must it? Lesson 12a lets the ranks run
+# free, with a server in the middle, and 12b without one.
