@@ -1,6 +1,6 @@
 # ---
 # title: 11c What did it buy?
-# question: How many more samples per second do two ranks train, and where does the rest go?
+# question: How many more samples per second do two ranks train, and what takes the rest?
 # needs: two CPU cores, no GPU
 # minutes: 80
 # ---
@@ -30,23 +30,25 @@
 # %% [markdown]
 # ## Two networks
 #
-# Both learn the digits. The first is made of convolutions: few parameters, and each is
-# used at all 64 pixels. The second is deep: twelve linear layers, and each parameter
-# works once for a sample. A step computes about six operations for each use of a
-# parameter and each sample, and sends four bytes for each parameter:
+# Both learn the digits. The first is made of convolutions: few parameters, each used at
+# all 64 pixels. The second is deep: twelve linear layers, whose parameters work once
+# for a sample. A rank gets half of each batch and sends all gradients. How much does it
+# compute for each byte that it sends?
 
 # %%
-from parallel_by_hand.ddp.step_speed import NETWORKS
+from parallel_by_hand.ddp.step_speed import NETWORKS, operations_per_byte
 from sidebyside import machine
 
 for name, (make, batch) in NETWORKS.items():
     gradients = sum(p.nbytes for p in make().parameters())
-    print(f"{name}: batches of {batch}, {gradients:,} bytes of gradients")
-print(f"cores: {machine().usable_cores} ×")
+    print(f"{name:<12} batches of {batch}, {gradients:,} bytes of gradients, ", end="")
+    print(f"{operations_per_byte(name):,.0f} operations for each")
+print(f"this machine: {machine().usable_cores} × one core")
 
 # %% [markdown]
-# With one core nothing below can be faster than one process: two ranks would take
-# turns.
+# **A rank of the convolutions computes five hundred times as much for each byte as one
+# of the deep network.** With one core nothing below can be faster than one process: two
+# ranks would take turns.
 
 # %% [markdown]
 # ## Time it right
@@ -58,7 +60,7 @@ print(f"cores: {machine().usable_cores} ×")
 #   busy moment hits all of them.
 #
 # Four ways: one process with one thread, one with two threads, two ranks that split the
-# batch, and two ranks with a whole batch each. Ranks have one thread.
+# batch, and two ranks with a whole batch each. A rank has one thread.
 
 # %%
 from parallel_by_hand.ddp.step_speed import now, seconds_between
@@ -84,9 +86,9 @@ split = {name: found["2 ranks, batch split"] for name, found in speeds.items()}
 reveal("11c-deep", median(split["deep"]) / median(speeds["deep"]["1 process"]))
 
 # %% [markdown]
-# **Strong scaling** keeps the batch: each of two ranks gets half. **Weak scaling** grows
-# it: each rank keeps a whole one. The dashed line is what two busy processes get done
-# on this machine, measured as in lesson 0: no way can pass it for long.
+# Strong scaling keeps the batch (lesson 1): each of two ranks gets half. Weak scaling
+# grows it: each rank keeps a whole one. The dashed line leads to what two busy
+# processes get done on this machine, its capacity, measured now as in lesson 0.
 
 # %%
 from lessons.props.what_did_it_buy import draw_scaling
@@ -94,18 +96,20 @@ from lessons.props.what_did_it_buy import draw_scaling
 draw_scaling(speeds, machine().capacity(2))
 
 # %% [markdown]
-# On our two quiet cores the convolutions gain from the second rank, and the deep network
-# loses when its batch is split. Its message costs the same however few samples a rank
-# has. Growing the batch always helps the ratio, since there is more to compute for the
-# same message. But it is another training: fewer, larger steps.
+# What do you see? On a quiet machine we expect a gain for the convolutions, and a loss
+# for the deep network, whose message is as long with half the samples as with all. A
+# batch that grows gives a rank more to compute for the same message. But that is
+# another training, with fewer and larger steps. And threads of one process meet after
+# every operation, so a busy machine slows them down most.
 
 # %% [markdown]
 # ### And the learning rate?
 #
-# More ranks with a whole batch each mean a larger batch. For SGD the rate grows with the
-# batch, $k$ times (lesson 8, Goyal et al. 2017). For AdamW, which divides each gradient
-# by its typical size, the usual rule is $\sqrt k$ (Malladi et al. 2022, who scale
-# Adam's β too; You et al. 2020 for LAMB). Both hold only below the noise scale.
+# More ranks with a whole batch each mean a batch that is $k$ times as large. For SGD
+# the rate grows $k$ times, too (lesson 8, Goyal et al. 2017). Adam and AdamW divide
+# each gradient by its typical size; for them the usual rule is $\sqrt k$ (Malladi et
+# al. 2022, who change Adam's β and ε as well; You et al. 2020 for LAMB). Both are rules
+# for batches below the noise scale.
 
 # %% [markdown] tags=["instructor"]
 # ## The step from its parts: 10 minutes
@@ -136,11 +140,11 @@ print(f"an all-reduce: {1e3 * alpha:.2f} ms, and {1e-6 / beta:.0f} MB/s")
 # %% [markdown]
 # ## Exercise 1: what is left to wait for
 #
-# Write `wait_for_messages(ready, travel)`. Both lists have a number for each message, in
-# the order of sending. Message i can leave when its gradient is ready, `ready[i]` after
-# backward began, and then needs the wire for `travel[i]`. The wire carries one message
-# at a time. Return how long after `ready[-1]`, the end of backward, the last message
-# has arrived.
+# Write `wait_for_messages(ready, travel)`. Both lists have a number for each message,
+# in the order of sending. Message i can leave when its gradient is ready, `ready[i]`
+# after backward began, and then needs the wire for `travel[i]`. The wire carries one
+# message at a time. Return how long after `ready[-1]`, the end of backward, the last
+# message has arrived.
 #
 # *By hand first:* lesson 11b's four layers and a slow cable: gradients are ready at 30,
 # 60, 90 and 120 ms, and each message takes 60 ms.
@@ -217,66 +221,72 @@ for name, found in parts.items():
 # ## Choose the bucket
 #
 # Small buckets pay α often. One bucket for all cannot leave before backward ends. The
-# parts say what each size would cost, and we try all four:
+# parts predict what each limit would cost, and then we try all four:
 
 # %%
 from parallel_by_hand.ddp.step_speed import time_buckets
 
-limits = [1, 2_000_000, 5_000_000, 100_000_000]
+limits = [100_000, 2_000_000, 5_000_000, 100_000_000]
 tried = run_ranks(time_buckets, "deep", limits)[0]
 costs = {}
 for limit in limits:
     bucketed = parts["deep"].in_buckets(limit)
     costs[limit] = bucketed.predict(alpha, beta)[1]
-    print(
-        f"{len(bucketed.sizes):3} messages: predicted {1e3 * costs[limit]:.1f} ms",
-        end="",
-    )
-    print(f", measured {1e3 * median(tried[limit]):.1f} ms")
-print(f"the prediction chooses {min(costs, key=costs.get) / 1e6:g} MB")
+    print(f"messages: {len(bucketed.sizes):2}", end="  ")
+    print(f"predicted {1e3 * costs[limit]:.1f} ms", end="  ")
+    print(f"measured {1e3 * median(tried[limit]):.1f} ms")
+print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} MB")
+
+# %% [markdown]
+# A prediction needs no try for each size, and it says why. Does the measured order
+# agree with it here? If all four lie close together, the choice does not matter here.
+# That is worth knowing, too.
 
 # %% [markdown]
 # ## Seven billion parameters
 #
-# The same sum for a size that we cannot run: nothing here is measured. Gradients in
-# bf16 are 14 GB. The numbers:
+# The same sum for a size that we cannot run: all of it is computed, nothing measured.
+# Gradients in bf16 are 14 GB. A ring carries 2 (N − 1)/N times that (lesson 10b), and:
 #
-# * an H100 computes 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
-#   (Grattafiori et al. 2024, table 4), and backward needs four per parameter and token;
-# * inside a machine NVLink carries 450 GB/s each way (NVIDIA's data sheet);
-# * between machines a card carries 400 Gb/s, so 50 GB/s. With a card for each GPU a ring
-#   leaves a machine of eight through all eight cards.
-
-# %%
-guess(
-    "11c-h100", None, "64 GPUs, a card for each: the all-reduce of 14 GB takes?", "ms"
-)
+# * an H100 does 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
+#   (Grattafiori et al. 2024, table 4). Backward needs four per parameter and token;
+# * NVLink in a machine of eight carries 450 GB/s each way (NVIDIA's data sheet);
+# * a network card carries 400 Gb/s, so 50 GB/s. With one for each GPU, rings leave a
+#   machine through all eight.
 
 # %%
 from parallel_by_hand.ddp.step_speed import predicted_wait
 
-wires = {"8 GPUs, NVLink": (8, 450e9), "64 GPUs, 8 cards a machine": (64, 400e9)}
-wires["64 GPUs, 1 card a machine"] = (64, 50e9)
-layers, bytes_of_all = 32, 14e9
-for wire, (n, bandwidth) in wires.items():
-    sending = 2 * (n - 1) / n * bytes_of_all / bandwidth
-    for tokens in (8192, 1024):
-        backward = 4 * 7e9 * tokens / 4e14
-        ready = [backward * layer / layers for layer in range(1, layers + 1)]
-        wait = predicted_wait(ready, [sending / layers] * layers)
-        print(
-            f"{wire:<27} {tokens:5} tokens: all-reduce {1e3 * sending:4.0f}", end=", "
-        )
-        print(f"backward {1e3 * backward:4.0f}, exposed {1e3 * wait:4.0f} (ms)")
-    if n == 64 and bandwidth > 1e11:
-        reveal("11c-h100", 1e3 * sending, computed=True)
+guess("11c-h100", None, "64 GPUs, a card for each: how long is the all-reduce?", "ms")
+
+
+def step_of_7b(ranks: int, bandwidth: float, tokens: int, layers: int = 32) -> list:
+    """Milliseconds of all-reduce, of backward, and of what overlap leaves exposed."""
+    sending = 2 * (ranks - 1) / ranks * 14e9 / bandwidth
+    backward = 4 * 7e9 * tokens / 4e14
+    ready = [backward * layer / layers for layer in range(1, layers + 1)]
+    wait = predicted_wait(ready, [sending / layers] * layers)
+    return [1e3 * seconds for seconds in (sending, backward, wait)]
+
+
+# %%
+wires = {"8 GPUs, NVLink": (8, 450e9), "64 GPUs, a card for each": (64, 400e9)}
+wires["64 GPUs, a card per machine"] = (64, 50e9)
+reveal(
+    "11c-h100", step_of_7b(*wires["64 GPUs, a card for each"], 8192)[0], computed=True
+)
+print(f"{'in milliseconds':<28} tokens  all-reduce  backward  exposed")
+for where, wire in wires.items():
+    for tokens in 8192, 1024:
+        sending, backward, wait = step_of_7b(*wire, tokens)
+        print(f"{where:<28} {tokens:6} {sending:11.0f} {backward:9.0f} {wait:8.0f}")
 
 # %% [markdown]
-# **With 8,192 tokens per GPU backward hides all but the last layer's message, even
-# through one card; with 1,024 one card leaves more than four fifths exposed.** Samples per
-# GPU decide, as with our two networks. Latency is left out, and so is memory: with
-# Adam's state 7 billion parameters take 112 GB, more than an H100 has. Lesson 17a shards
-# them.
+# `predicted_wait` is your function. **With 8,192 tokens for each GPU, backward hides
+# all messages but the last layer's, even through one card. With 1,024, one card leaves
+# seven eighths exposed.** The computing per byte decides, as with our two networks.
+# Latency is left out, and memory: with Adam's state 7 billion parameters take 112 GB,
+# more than an H100 has. Lesson 17a shards them.
 
 # %% [markdown] tags=["instructor"]
 # ## The profiler: 12 minutes
@@ -296,33 +306,34 @@ for wire, (n, bandwidth) in wires.items():
 # profiler.export_chrome_trace("trace.json")
 # ```
 #
-# `record_function("forward")` marks a span, as our `span` does. `trace_of_program` profiles
-# two steps of the deep network in each rank. With buckets of 2 MiB they send twelve
-# messages. How many of these are on the thread that runs backward?
+# `record_function("forward")` marks a span in it, as our `span` does.
+#
+# We profile two steps of the deep network in each rank. With buckets of 2 MiB they send
+# twelve messages. How many of these does the trace show on the thread that computes?
 
 # %%
-guess("11c-thread", None, "How many of the twelve are on backward's thread?")
+guess("11c-thread", None, "How many of the twelve are on the thread that computes?")
 
 # %%
 from parallel_by_hand.ddp.sick_traces import trace_of_program
 from parallel_by_hand.ddp.step_traces import events_of_ranks
 
 well = events_of_ranks(run_ranks(trace_of_program))
-thread = next(event.thread for event in well[0] if event.name == "backward")
+computing = {event.thread for event in well[0] if event.kind == "compute"}
 messages = [event for event in well[0] if event.kind == "message"]
-reveal("11c-thread", sum(event.thread == thread for event in messages))
-for name in ("aten::linear", "aten::addmm", "aten::mm", "c10d::allreduce_"):
+reveal("11c-thread", sum(event.thread in computing for event in messages))
+names = "aten::linear", "aten::addmm", "aten::mm", "c10d::allreduce_", "gloo:all_reduce"
+for name in names:
     found = [event for event in well[0] if event.name == name]
-    print(f"{name:<17} {len(found)} {sum(e.end - e.start for e in found):.1f} ms")
-length = sum(event.end - event.start for event in messages)
-print(f"{'gloo:all_reduce':<17} {len(messages)} {length:.1f} ms")
+    together = sum(event.end - event.start for event in found)
+    print(f"{name:<17} {len(found)} events, together {together:.1f} ms")
 
 # %% [markdown]
-# **The call that starts a message is not the message.** On backward's thread stands
-# `c10d::allreduce_`, which hands the bucket over. The message, `gloo:all_reduce`, is on
-# threads of gloo's, for as long as it travels, waiting for the other rank included.
-# `aten::` events compute, one inside the other: `aten::linear` contains `aten::addmm`.
-# torch's own table is `profiler.key_averages().table()`.
+# **The call that starts a message is not the message.** `c10d::allreduce_` hands the
+# bucket over, on the thread that computes. The message, `gloo:all_reduce`, is on
+# threads of gloo's, from that call until it has arrived, and so contains the waiting
+# for the other rank. `aten::` events compute, one inside the other: `aten::linear`
+# contains `aten::addmm`. Torch's own table is `profiler.key_averages().table()`.
 #
 # We draw what was computed, in three colours, and the messages below it:
 
@@ -339,13 +350,14 @@ draw_timelines({"two steps": timeline_of_traces(well)})
 # %% [markdown]
 # ## Exercise 2: what is exposed
 #
-# Write `exposed_time(events)`: for how many milliseconds does at least one message travel
-# while nothing is computed? Each event of a rank has a `kind`, a `start` and an `end`.
-# Those of the kind `"message"` travel and those of the kind `"compute"` compute; others
-# do not matter. Events lie inside others, or overlap on several threads, in any order.
+# Write `exposed_time(events)`: for how many milliseconds does at least one message
+# travel while nothing is computed? Each event of a rank has a `kind`, a `start` and an
+# `end`. Those of the kind `"message"` travel and those of the kind `"compute"` compute;
+# others do not matter. Events lie inside others, or overlap on several threads, in any
+# order.
 #
-# *By hand first:* computing from 0 to 10 ms, inside it from 2 to 4, and again from 16 to
-# 17; messages from 8 to 14 and from 12 to 20.
+# *By hand first:* computing from 0 to 10 ms, inside it from 2 to 4, and again from 16
+# to 17; messages from 8 to 14 and from 12 to 20.
 #
 # <!-- exercise: 11c-exposed -->
 # <details><summary>Hint 1: a question</summary>
@@ -393,8 +405,8 @@ check("11c-exposed", exposed_time)
 # %% [markdown] tags=["why"]
 # <!-- why: 11c-exposed -->
 # Why it works: each piece of time counts once, however many events cover it. By hand:
-# messages cover 8 to 20, computing covers 8 to 10 and 16 to 17 of that, so 12 − 3 = 9 ms
-# are exposed.
+# messages cover 8 to 20, computing covers 8 to 10 and 16 to 17 of that, so 12 − 3 = 9
+# ms are exposed.
 
 # %% [markdown]
 # How much of our step is exposed? The library's `exposed` is the same function.
@@ -485,8 +497,8 @@ check("11c-traces", diagnoses)
 # %% [markdown]
 # ## What we saw
 #
-# * Two ranks buy the more, the more a rank computes for each byte that it sends. Growing
-#   the batch helps, and is another training.
+# * Two ranks buy the more, the more a rank computes for each byte that it sends.
+#   Growing the batch helps, and is another training.
 # * A step is forward, backward, update, and the wait that overlap leaves. The parts
 #   predict it; the miss says what the prediction left out.
 # * A trace shows each operation and each message on its thread. Exposed time is what

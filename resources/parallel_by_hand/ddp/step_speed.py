@@ -1,10 +1,10 @@
-"""What two ranks buy: samples per second, measured and predicted from a step's parts."""
+"""Samples per second of one process and of two ranks: measured, and from parts."""
 
 # A `.grad` is there after backward; torch says that it may be None.
 # pyright: reportArgumentType=false
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from parallel_by_hand.ddp.ddp_from_scratch import DistributedDataParallel
 from sidebyside import device, load_digits
@@ -42,7 +43,7 @@ def make_deep() -> nn.Module:
 
 
 NETWORKS: dict[str, tuple[Callable, int]] = {
-    "convolutions": (make_convolutions, 128),
+    "convolutions": (make_convolutions, 256),
     "deep": (make_deep, 32),
 }
 """What makes each network, and the samples of its batch."""
@@ -66,6 +67,15 @@ def step_of(model: nn.Module, samples: int, rank: int = 0) -> Callable:
     return partial(
         take_step, model, torch.optim.SGD(model.parameters()), images, labels
     )
+
+
+def operations_per_byte(network: str) -> float:
+    """Operations of a rank's step for each byte of its gradients, in two ranks."""
+    make, batch = NETWORKS[network]
+    model = make()
+    with FlopCounterMode(display=False) as counter:
+        step_of(model, batch // 2)()
+    return counter.get_total_flops() / sum(p.nbytes for p in model.parameters())
 
 
 def now() -> "float | torch.cuda.Event":
@@ -139,7 +149,7 @@ class StepParts(NamedTuple):
     update: float
 
     def in_buckets(self, bucket_bytes: int) -> "StepParts":
-        """The same step, whose messages share buckets that are full at so many bytes."""
+        """The same step with messages in buckets that are full at so many bytes."""
         ready, sizes = [], []
         for moment, size in zip(self.ready, self.sizes, strict=True):
             if not sizes or sizes[-1] >= bucket_bytes:
@@ -184,9 +194,10 @@ def measure_parts(network: str, rounds: int = 9) -> StepParts:
     step = step_of(replica, batch // dist.get_world_size(), dist.get_rank())
     rows = []
 
-    class mark(nullcontext):
-        def __enter__(self):
-            moments.append(now())
+    @contextmanager
+    def mark(phase: str):
+        moments.append(now())
+        yield
 
     for _ in range(rounds + 1):
         moments.clear()

@@ -54,8 +54,9 @@ def events_of_ranks(traces: list[dict]) -> list[list[TraceEvent]]:
     """For each rank's trace what was computed or sent; the first event begins at 0.
 
     On the CPU the operations `aten::...` compute, and `gloo:...` is a message. With a
-    GPU its kernels compute, and those of NCCL are messages. `c10d::allreduce_` is the
-    call that starts a message, and neither.
+    GPU its kernels compute, and those of NCCL are messages; the spans are left out,
+    for they name what the CPU did meanwhile. `c10d::allreduce_` is the call that starts
+    a message, and neither.
     """
     ranks = [list(_events_of_trace(trace)) for trace in traces]
     zero = min(event.start for events in ranks for event in events)
@@ -77,15 +78,17 @@ def _events_of_trace(trace: dict) -> Iterator[TraceEvent]:
 
 
 def _kind_of_event(category: str, name: str, on_gpu: bool) -> str | None:
-    if category == ("gpu_user_annotation" if on_gpu else "user_annotation"):
-        if name in PHASES:
-            return "span"
-        return "message" if name.startswith("gloo:") else None
     if name.startswith("c10d::"):
         return "call"
-    if on_gpu and category == "kernel":
+    if category == "kernel":
         return "message" if name.startswith("nccl") else "compute"
-    return "compute" if not on_gpu and name.startswith("aten::") else None
+    if on_gpu:
+        return None
+    if category == "user_annotation" and name in PHASES:
+        return "span"
+    if name.startswith("gloo:"):
+        return "message"
+    return "compute" if name.startswith("aten::") else None
 
 
 def joined(
@@ -126,26 +129,25 @@ class TraceTimeline(NamedTuple):
 
 
 def timeline_of_traces(ranks: list[list[TraceEvent]]) -> TraceTimeline:
-    """For each rank a lane of what it computes, by phase, and a lane of its messages."""
-    spans = []
-    for rank, events in enumerate(ranks):
-        for name in (*PHASES, "message"):
-            lane = f"rank {rank} sends" if name == "message" else f"rank {rank}"
-            for start, end in _drawn_intervals(events, name):
-                spans.append(Span(name, lane, start / 1e3, end / 1e3, None))
-    return TraceTimeline(spans)
+    """A lane for what each rank computes, by phase, and one for its messages."""
+    return TraceTimeline(
+        [
+            Span(name, lane, start / 1e3, end / 1e3, None)
+            for rank, events in enumerate(ranks)
+            for lane, name, intervals in _lanes_of_rank(f"rank {rank}", events)
+            for start, end in intervals
+        ]
+    )
 
 
-def _drawn_intervals(events: list[TraceEvent], name: str) -> list[tuple[float, float]]:
-    """Of each message; or of what is computed in each span of this name."""
-    if name == "message":
-        return sorted((e.start, e.end) for e in events if e.kind == "message")
+def _lanes_of_rank(rank: str, events: list[TraceEvent]) -> Iterator[tuple]:
+    """Lane, name and intervals: of what is computed in each span, and of messages."""
     work = [(e.start, e.end) for e in events if e.kind == "compute"]
-    return [
-        piece
-        for span in events
-        if span.kind == "span" and span.name == name
-        for piece in joined(
-            ((a, b) for a, b in work if span.start <= a and b <= span.end), BLINK
-        )
-    ]
+    spans = [event for event in events if event.kind == "span"]
+    for span in spans:
+        inside = [(a, b) for a, b in work if span.start <= a and b <= span.end]
+        yield rank, span.name, joined(inside, BLINK)
+    if not spans:  # on a GPU
+        yield rank, "compute", joined(work, BLINK)
+    messages = sorted((e.start, e.end) for e in events if e.kind == "message")
+    yield f"{rank} sends", "message", messages
