@@ -2,7 +2,7 @@
 # title: 11c What did it buy?
 # question: How many more samples per second do two ranks train, and what takes the rest?
 # needs: two CPU cores, no GPU
-# minutes: 80
+# minutes: 75
 # ---
 
 # %% [markdown]
@@ -199,23 +199,25 @@ check("11c-wait", wait_for_messages)
 # %% [markdown]
 # ## Predicted, then measured
 #
-# Our step has buckets of 1 MiB. `in_buckets` puts the gradients into buckets, and
-# `predict` adds up the parts: once with no message hidden, and once with your formula.
+# What overlap does not hide is **exposed**: your function computes it. Our step has
+# buckets of 1 MiB. `in_buckets` puts the gradients into buckets, and `predict` adds up
+# the parts: once with every message exposed, and once with overlap.
 
 # %%
 for name, found in parts.items():
     plain, overlapped = found.in_buckets(2**20).predict(alpha, beta)
     measured = NETWORKS[name][1] / median(split[name])
     miss = 100 * (measured / overlapped - 1)
-    print(f"{name:<12} nothing hidden {1e3 * plain:.1f} ms, ", end="")
-    print(f"overlapped {1e3 * overlapped:.1f} ms, ", end="")
+    print(f"{name:<12} all exposed {1e3 * plain:.1f} ms, ", end="")
+    print(f"with overlap {1e3 * overlapped:.1f} ms, ", end="")
     print(f"measured {1e3 * measured:.1f} ms: {miss:+.0f} %")
 
 # %% [markdown]
-# The percentage is the miss of the overlapped prediction. It leaves three things out.
-# With gloo, messages are moved and added up by the same cores that compute; several
-# travel at once; and packing a bucket takes time. A GPU has copy engines and a network
-# card for the first, so there the prediction comes closer: that is what 19a builds on.
+# The percentage is the miss of the prediction with overlap. What does it leave out?
+# With gloo, messages are moved and added up by the cores that compute, so overlap hides
+# waiting and not that work. Several messages can travel at once. And ranks wait for
+# each other. On GPUs network cards move the bytes; lesson 19a predicts steps of
+# published runs in this way, and prints its misses too.
 
 # %% [markdown]
 # ## Choose the bucket
@@ -241,6 +243,14 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 # A prediction needs no try for each size, and it says why. Does the measured order
 # agree with it here? If all four lie close together, the choice does not matter here.
 # That is worth knowing, too.
+
+# %% [markdown] tags=["instructor"]
+# ## Seven billion parameters: 6 minutes
+#
+# Fill in one row at the board, with units. Expected guess: 280 ms, 14 GB over one card
+# without the factor of the ring, by people who forget that a machine has eight.
+#
+# When late: ask only which of the two numbers grows with the batch.
 
 # %% [markdown]
 # ## Seven billion parameters
@@ -333,7 +343,8 @@ for name in names:
 # bucket over, on the thread that computes. The message, `gloo:all_reduce`, is on
 # threads of gloo's, from that call until it has arrived, and so contains the waiting
 # for the other rank. `aten::` events compute, one inside the other: `aten::linear`
-# contains `aten::addmm`. Torch's own table is `profiler.key_averages().table()`.
+# contains `aten::addmm`. Torch prints such a table of all names with
+# `profiler.key_averages().table()`.
 #
 # We draw what was computed, in three colours, and the messages below it:
 
@@ -344,8 +355,9 @@ from sidebyside import draw_timelines
 draw_timelines({"two steps": timeline_of_traces(well)})
 
 # %% [markdown]
-# A message above which the rank computes costs no waiting. Where its rank is grey, the
-# message is **exposed**.
+# A message above which the rank computes is hidden. Where its rank is grey, the message
+# is exposed. Noting so many events costs time of its own: take speeds from a step
+# without a profiler, and causes from a trace.
 
 # %% [markdown]
 # ## Exercise 2: what is exposed
@@ -505,8 +517,17 @@ check("11c-traces", diagnoses)
 #   messages cost.
 # * Four illnesses have four pictures.
 #
-# **The scorecard** is that of 11b, with its one new row: idle share is what is exposed,
-# and what a rank waits for the later one.
+# **The scorecard** of N ranks and P bytes of parameters, after 11b's:
+#
+# | | |
+# |---|---|
+# | equal to one process | as in 11b if the batch is split; a batch that grows is another training |
+# | bytes each rank sends per step | 2 (N − 1)/N · P, however many samples it has |
+# | memory of each rank | as in 11b; activations shrink with the share of the batch |
+# | idle share | what is exposed of the messages, the waiting for later ranks included |
+# | if one rank dies | as in 11b |
+#
+# **Elsewhere:**
 #
 # | here | torch |
 # |---|---|
