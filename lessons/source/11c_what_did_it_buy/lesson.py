@@ -307,8 +307,8 @@ for where, wire in wires.items():
 # %% [markdown]
 # ## The profiler
 #
-# Our timeline shows what we marked. `torch.profiler` notes every operation, with its
-# thread. Around the last of a few steps:
+# Our timeline shows what we marked. A **profiler** notes every operation, with its
+# thread, in a trace. This is torch's, around the last of a few steps:
 #
 # ```python
 # with profile(activities=[ProfilerActivity.CPU]) as profiler:
@@ -439,10 +439,14 @@ for rank, events in enumerate(well):
 # %% [markdown]
 # ## Exercise 3: four sick traces
 #
-# Four programs train the deep network, each with one illness: a **`"straggler"`**, one
-# rank slower than the other; **`"one bucket"`** for all gradients; a program that
-# **`"waits for each message"`** before backward goes on; and a **`"starving loader"`**,
-# which hands over each batch too late. Two steps of each:
+# Four programs train the deep network, each with one illness:
+#
+# * `"straggler"`: a **straggler** is a rank that is late at every step;
+# * `"one bucket"` for all gradients;
+# * `"waits for each message"` before backward goes on;
+# * `"starving loader"`: the next batch comes too late.
+#
+# Here are two steps of each.
 
 # %%
 from parallel_by_hand.ddp.sick_traces import trace_patients
@@ -496,8 +500,9 @@ check("11c-traces", diagnoses)
 # %% [markdown]
 # ## The same on GPUs
 #
-# With NCCL a message is a kernel, `ncclDevKernel_AllReduce...`, on a CUDA stream of its
-# own, below the stream that computes; the trace has a row for each stream. A starving
+# With NCCL a message is a kernel, `ncclDevKernel_AllReduce...`. A GPU works through
+# several queues (lesson 13a); messages have one of their own, and the trace a row for
+# each queue. A starving
 # loader is a gap in both rows, a straggler a long NCCL kernel on every *other* rank. A
 # synchronisation in each step, such as `loss.item()`, shows on the CPU's row as
 # `cudaStreamSynchronize`, after which the GPU has nothing to do until new kernels come.
