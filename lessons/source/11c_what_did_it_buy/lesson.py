@@ -31,8 +31,8 @@
 # ## Two networks
 #
 # Both learn the digits. The first is made of convolutions: few parameters, each used at
-# all 64 pixels. The second is deep: twelve linear layers, whose parameters work once
-# for a sample. A rank gets half of each batch and sends all gradients. How much does it
+# all 64 pixels. The second is deep: twelve linear layers, each parameter used once for
+# a sample. A rank gets half of each batch and sends all gradients. How much does it
 # compute for each byte that it sends?
 
 # %%
@@ -42,7 +42,7 @@ from sidebyside import machine
 for name, (make, batch) in NETWORKS.items():
     gradients = sum(p.nbytes for p in make().parameters())
     print(f"{name:<12} batches of {batch}, {gradients:,} bytes of gradients, ", end="")
-    print(f"{operations_per_byte(name):,.0f} operations for each")
+    print(f"{operations_per_byte(name):,.0f} operations per byte")
 print(f"this machine: {machine().usable_cores} × one core")
 
 # %% [markdown]
@@ -106,10 +106,11 @@ draw_scaling(speeds, machine().capacity(2))
 # ### And the learning rate?
 #
 # More ranks with a whole batch each mean a batch that is $k$ times as large. For SGD
-# the rate grows $k$ times, too (lesson 8, Goyal et al. 2017). Adam and AdamW divide
-# each gradient by its typical size; for them the usual rule is $\sqrt k$ (Malladi et
-# al. 2022, who change Adam's β and ε as well; You et al. 2020 for LAMB). Both are rules
-# for batches below the noise scale.
+# the rate grows $k$ times, too (lesson 8, Goyal et al. 2017), for Adam and AdamW
+# usually $\sqrt k$ times (You et al. 2020; Malladi et al. 2022, who change Adam's β and
+# ε as well). Why? Below the noise scale a gradient's typical size is that of its noise,
+# which $k$ times the batch divides by $\sqrt k$. Adam divides by that size, so its
+# steps have grown $\sqrt k$ times already.
 
 # %% [markdown] tags=["instructor"]
 # ## The step from its parts: 10 minutes
@@ -514,13 +515,13 @@ check("11c-traces", diagnoses)
 # %% [markdown]
 # ## What we saw
 #
-# * Two ranks buy the more, the more a rank computes for each byte that it sends.
-#   Growing the batch helps, and is another training.
+# * The more a rank computes for each byte that it sends, the more two ranks buy. A
+#   batch that grows helps, and is another training.
 # * A step is forward, backward, update, and the wait that overlap leaves. The parts
 #   predict it; the miss says what the prediction left out.
 # * A trace shows each operation and each message on its thread. Exposed time is what
 #   messages cost.
-# * Four illnesses have four pictures.
+# * Four common illnesses can be told apart by their traces.
 #
 # **The scorecard** of N ranks and P bytes of parameters, after 11b's:
 #
