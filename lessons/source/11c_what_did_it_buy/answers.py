@@ -1,9 +1,8 @@
 """Wrong answers to the exercises of lesson 11c, as people give them."""
 
-from itertools import pairwise
-
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.ddp.sick_traces import PATIENTS
+from parallel_by_hand.ddp.step_traces import joined
 
 # 11c-wait -----------------------------------------------------------------------------
 
@@ -92,16 +91,6 @@ def _shared(some, others):
     return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in some for b in others)
 
 
-def _merged(intervals):
-    found = []
-    for start, end in intervals:
-        if found and start <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], end)
-        else:
-            found.append([start, end])
-    return found
-
-
 def _total(intervals):
     return sum(end - start for start, end in intervals)
 
@@ -112,7 +101,7 @@ def _total(intervals):
     note="The time of all messages, hidden or not.",
 )
 def exposed_all_messages(events):
-    return _total(_merged(_of(events, "message")))
+    return _total(joined(_of(events, "message")))
 
 
 @wrong(
@@ -121,7 +110,7 @@ def exposed_all_messages(events):
     note="Two totals cannot tell what happened at the same time.",
 )
 def exposed_difference_of_totals(events):
-    messages, work = (_merged(_of(events, kind)) for kind in ("message", "compute"))
+    messages, work = (joined(_of(events, kind)) for kind in ("message", "compute"))
     return max(0, _total(messages) - _total(work))
 
 
@@ -131,7 +120,7 @@ def exposed_difference_of_totals(events):
     note="Each message by itself: what two share is counted twice.",
 )
 def exposed_by_message(events):
-    work = _merged(_of(events, "compute"))
+    work = joined(_of(events, "compute"))
     messages = _of(events, "message")
     return _total(messages) - _shared(messages, work)
 
@@ -142,7 +131,7 @@ def exposed_by_message(events):
     note="aten::linear contains aten::addmm: both are subtracted.",
 )
 def exposed_without_nesting(events):
-    messages = _merged(_of(events, "message"))
+    messages = joined(_of(events, "message"))
     return _total(messages) - _shared(messages, _of(events, "compute"))
 
 
@@ -152,8 +141,8 @@ def exposed_without_nesting(events):
     note="Counts the span `backward`, waiting included, as computing.",
 )
 def exposed_with_spans(events):
-    work = _merged(sorted(_of(events, "compute") + _of(events, "span")))
-    messages = _merged(_of(events, "message"))
+    work = joined(sorted(_of(events, "compute") + _of(events, "span")))
+    messages = joined(_of(events, "message"))
     return _total(messages) - _shared(messages, work)
 
 
@@ -165,18 +154,14 @@ def exposed_with_spans(events):
 def exposed_after_the_last_operation(events):
     work = _of(events, "compute")
     end = max((end for _, end in work), default=0)
-    return sum(max(0, b - max(a, end)) for a, b in _merged(_of(events, "message")))
+    return sum(max(0, b - max(a, end)) for a, b in joined(_of(events, "message")))
 
 
 @right("11c-exposed")
-def exposed_moment_by_moment(events):
-    """Between two neighbouring ends nothing changes."""
-    times = sorted({time for e in events for time in (e.start, e.end)})
-    total = 0.0
-    for a, b in pairwise(times):
-        kinds = {e.kind for e in events if e.start <= a and b <= e.end}
-        total += (b - a) * ("message" in kinds and "compute" not in kinds)
-    return total
+def exposed_by_intervals(events):
+    """Messages without what they share with computing, each joined first."""
+    messages, work = (joined(_of(events, kind)) for kind in ("message", "compute"))
+    return _total(messages) - _shared(messages, work)
 
 
 @right("11c-exposed")

@@ -68,7 +68,12 @@ from sidebyside import guess, show
 
 show(now)
 show(seconds_between)
-guess("11c-deep", None, "How many times as fast is the deep network on two ranks?", "×")
+guess(
+    "11c-deep",
+    None,
+    "The deep network, its batch split over two ranks: how many times as fast?",
+    "×",
+)
 
 # %%
 from statistics import median

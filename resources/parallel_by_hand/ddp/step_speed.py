@@ -95,34 +95,41 @@ def seconds_between(earlier, later) -> float:
     return earlier.elapsed_time(later) / 1e3
 
 
-def samples_per_second(network: str, rounds: int = 7) -> dict[str, list[float]]:
-    """Runs in each of two ranks: the speed in each of WAYS, for each round.
+def seconds_in_turn(works: dict, rounds: int) -> dict:
+    """Runs in each rank: the seconds of each of `works`, called in turn, by its key.
 
-    All ways take turns, so that a busy moment of the computer hits all of them. While
-    rank 0 trains as the only process, rank 1 waits and needs no core.
+    So a busy moment of the computer hits all of them. A round before warms up.
+    """
+    seconds = {key: [] for key in works}
+    for _ in range(rounds + 1):
+        for key, work in works.items():
+            dist.barrier()
+            began = now()
+            work()
+            seconds[key].append(seconds_between(began, now()))
+    return {key: times[1:] for key, times in seconds.items()}
+
+
+def samples_per_second(network: str, rounds: int = 7) -> dict[str, list[float]]:
+    """Runs in each of two ranks: rank 0's speed in each of WAYS, for each round.
+
+    While rank 0 trains as the only process, rank 1 waits and needs no core.
     """
     make, batch = NETWORKS[network]
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    alone, replica = make(), DistributedDataParallel(make(), 2**20)
-    whole, split, grown = (
-        step_of(alone, batch),
-        step_of(replica, batch // ranks, rank),
-        step_of(replica, batch, rank),
-    )
-    ways = (whole, 1, batch), (whole, 2, batch), (split, 1, batch)
-    ways += ((grown, 1, batch * ranks),)
-    speeds = {way: [] for way in WAYS}
-    for _ in range(rounds + 1):
-        for way, (step, threads, samples) in zip(WAYS, ways, strict=True):
+    whole, replica = step_of(make(), batch), DistributedDataParallel(make(), 2**20)
+
+    def alone(threads: int) -> None:
+        if rank == 0:
             torch.set_num_threads(threads)
-            dist.barrier()
-            if step is whole and rank > 0:
-                continue
-            began = now()
-            step()
-            speeds[way].append(samples / seconds_between(began, now()))
-    torch.set_num_threads(1)
-    return {way: found[1:] for way, found in speeds.items()}  # the first: warm-up
+            whole()
+            torch.set_num_threads(1)
+
+    split, grown = (step_of(replica, n, rank) for n in (batch // ranks, batch))
+    works = partial(alone, 1), partial(alone, 2), split, grown
+    seconds = seconds_in_turn(dict(zip(WAYS, works, strict=True)), rounds)
+    samples = dict(zip(WAYS, (batch, batch, batch, batch * ranks), strict=True))
+    return {way: [samples[way] / t for t in times] for way, times in seconds.items()}
 
 
 def predicted_wait(ready: list[float], travel: list[float]) -> float:
@@ -214,15 +221,9 @@ def measure_parts(network: str, rounds: int = 9) -> StepParts:
 
 def time_all_reduces(sizes: list[int], rounds: int = 12) -> dict[int, list[float]]:
     """Runs in each rank: seconds of an all-reduce of so many bytes, for each round."""
-    seconds = {size: [] for size in sizes}
-    for _ in range(rounds + 1):
-        for size in sizes:
-            message = torch.ones(size // 4, device=device())
-            dist.barrier()
-            began = now()
-            dist.all_reduce(message)
-            seconds[size].append(seconds_between(began, now()))
-    return {size: times[1:] for size, times in seconds.items()}
+    messages = {size: torch.ones(size // 4, device=device()) for size in sizes}
+    works = {size: partial(dist.all_reduce, messages[size]) for size in sizes}
+    return seconds_in_turn(works, rounds)
 
 
 def time_buckets(
@@ -231,15 +232,6 @@ def time_buckets(
     """Runs in each rank: seconds of a step with each limit for buckets, in turn."""
     make, batch = NETWORKS[network]
     share, rank = batch // dist.get_world_size(), dist.get_rank()
-    steps = {
-        limit: step_of(DistributedDataParallel(make(), limit), share, rank)
-        for limit in limits
-    }
-    seconds = {limit: [] for limit in limits}
-    for _ in range(rounds + 1):
-        for limit, step in steps.items():
-            dist.barrier()
-            began = now()
-            step()
-            seconds[limit].append(seconds_between(began, now()))
-    return {limit: times[1:] for limit, times in seconds.items()}
+    replicas = {limit: DistributedDataParallel(make(), limit) for limit in limits}
+    steps = {limit: step_of(one, share, rank) for limit, one in replicas.items()}
+    return seconds_in_turn(steps, rounds)

@@ -55,12 +55,11 @@ def test_parts_are_measured_without_messages():
         assert parts.forward > 0 and parts.update > 0
 
 
-def test_speeds_are_those_of_one_process_and_of_two_ranks():
-    alone, other = run_ranks(step_speed.samples_per_second, "convolutions", 2)
-    assert list(alone) == list(other) == list(step_speed.WAYS)
-    assert [len(rounds) for rounds in alone.values()] == [2, 2, 2, 2]
-    assert [len(rounds) for rounds in other.values()] == [0, 0, 2, 2]
-    assert all(speed > 0 for rounds in alone.values() for speed in rounds)
+def test_each_way_has_a_speed_in_every_round():
+    speeds = run_ranks(step_speed.samples_per_second, "convolutions", 2)[0]
+    assert list(speeds) == list(step_speed.WAYS)
+    for rounds in speeds.values():
+        assert len(rounds) == 2 and min(rounds) > 0
 
 
 def test_every_size_and_every_limit_is_timed_in_every_round():
