@@ -111,7 +111,7 @@ def seconds_in_turn(works: dict, rounds: int) -> dict:
 
 
 def samples_per_second(network: str, rounds: int = 7) -> dict[str, list[float]]:
-    """Runs in each of two ranks: rank 0's speed in each of WAYS, for each round.
+    """Runs in each of two ranks: in rank 0, the speed in each of WAYS, round by round.
 
     While rank 0 trains as the only process, rank 1 waits and needs no core.
     """
@@ -129,6 +129,8 @@ def samples_per_second(network: str, rounds: int = 7) -> dict[str, list[float]]:
     works = partial(alone, 1), partial(alone, 2), split, grown
     seconds = seconds_in_turn(dict(zip(WAYS, works, strict=True)), rounds)
     samples = dict(zip(WAYS, (batch, batch, batch, batch * ranks), strict=True))
+    if rank > 0:
+        return {}
     return {way: [samples[way] / t for t in times] for way, times in seconds.items()}
 
 
