@@ -592,8 +592,7 @@ fig
 # batch. **Linear scaling** is the rule of Goyal et al. 2017: $k$ times the batch, $k$
 # times the rate. Below the noise scale, one large step replaces $k$ small ones. Early
 # in training, so large a step may be unstable: **warm-up** begins with the small rate
-# and raises it over the first epochs. For Adam and AdamW the rate usually grows with
-# $\sqrt k$ only: lesson 11c says why.
+# and raises it over the first epochs.
 #
 # We train ten epochs from twelve starts, with batch 8 and with 128, above our noise
 # scale.
