@@ -1,5 +1,9 @@
 """Experts on several ranks, compared with the whole layer on one."""
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportOptionalOperand=false
+# pyright: reportOptionalSubscript=false, reportAttributeAccessIssue=false
+
 from collections.abc import Callable
 
 import torch
@@ -17,6 +21,8 @@ from parallel_by_hand.experts.expert_layer import (
 )
 from parallel_by_hand.experts.todays_block import largest_gap
 from sidebyside import device
+
+NO_LIMIT = Limits()
 
 
 def groups_of_mesh(copies: int) -> tuple:
@@ -48,7 +54,7 @@ def loss_of_layer(
 
 def compare_with_whole(
     copies: int = 1,
-    limits: Limits = Limits(),
+    limits: Limits = NO_LIMIT,
     weight: float = 0.0,
     complete: Callable = complete_gradients,
     each: int = 24,
@@ -102,4 +108,4 @@ def sum_over_everyone(layer: nn.Module, replicas) -> None:
     """The planted bug: what DDP does, also with experts that are not each other's."""
     for parameter in layer.parameters():
         dist.all_reduce(parameter.grad)
-        parameter.grad /= dist.get_world_size()
+        parameter.grad.div_(dist.get_world_size())

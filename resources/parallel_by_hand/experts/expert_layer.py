@@ -1,6 +1,7 @@
 """A mixture of experts in place of a block's MLP, on one rank or shared by several."""
 
 import copy
+from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
@@ -84,12 +85,18 @@ class ExpertLayer(nn.Module):
     has all of them, or its neurons of all of them (`enter` and `leave`).
     """
 
+    chosen: Tensor
+    choices: Tensor
+    kept: Tensor
+    balance: Tensor
+
     def __init__(self, width: int, hidden: int, experts: int, k: int):
         super().__init__()
         self.norm, self.router = nn.RMSNorm(width), Router(width, experts, k)
         mlps = [GatedMLP(width, hidden) for _ in range(experts)]
         self.experts, self.group, self.limits = nn.ModuleList(mlps), None, Limits()
-        self.enter = self.leave = as_it_is
+        self.enter: Callable[[Tensor], Tensor] = as_it_is
+        self.leave: Callable[[Tensor], Tensor] = as_it_is
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.norm(x).flatten(0, -2)
@@ -111,7 +118,8 @@ class ExpertLayer(nn.Module):
         if not self.limits.per_rank and dist.is_initialized():
             every = [torch.empty_like(counts) for _ in range(dist.get_world_size())]
             dist.all_gather(every, counts)
-            before, counts = sum(every[: dist.get_rank()], before), sum(every)
+            before = sum(every[: dist.get_rank()], before)
+            counts = torch.stack(every).sum(0)
         if self.limits.factor is not None:
             capacity = ceil(self.limits.factor * int(counts.sum()) / experts)
         places, self.kept = dispatch(routing.chosen, experts, capacity, before)
@@ -145,7 +153,7 @@ def split_all_experts(layer: ExpertLayer) -> ExpertLayer:
     layer.enter, layer.leave = copy_to_ranks, sum_over_ranks
     layer.limits = Limits(per_rank=True)  # all ranks have the same tokens
     for expert in layer.experts:
-        split_neurons(expert)
+        split_neurons(expert)  # pyright: ignore[reportArgumentType]
     return layer
 
 
@@ -164,4 +172,4 @@ def complete_gradients(layer: nn.Module, replicas) -> None:
     for name, parameter in layer.named_parameters():
         group = replicas if is_expert(name) else None
         dist.all_reduce(parameter.grad, group=group)
-        parameter.grad /= dist.get_world_size()
+        parameter.grad.div_(dist.get_world_size())

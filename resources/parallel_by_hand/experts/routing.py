@@ -26,6 +26,8 @@ class Router(nn.Module):
     has no gradient. Source: DeepSeek-V3 technical report, 2024, section 2.1.2.
     """
 
+    bias: Tensor
+
     def __init__(self, width: int, experts: int, k: int):
         super().__init__()
         self.k = k

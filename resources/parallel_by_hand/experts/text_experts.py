@@ -1,4 +1,4 @@
-"""A small language model of Moby-Dick, with experts, that guesses the next character."""
+"""A small language model with experts that guesses Moby-Dick's next character."""
 
 from functools import cache
 from typing import NamedTuple

@@ -8,9 +8,12 @@ A half is whole, or has this rank's heads and neurons. The code is the same for 
 only `enter` and `leave` differ, the functions at the two ends of lesson 16a's pair.
 """
 
+# A `.grad` is there after backward; torch says that it may be None.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -46,7 +49,8 @@ class GatedHalf(nn.Module):
     def __init__(self, width: int, hidden: int):
         super().__init__()
         self.norm, self.mlp = nn.RMSNorm(width), GatedMLP(width, hidden)
-        self.enter = self.leave = as_it_is
+        self.enter: Callable[[Tensor], Tensor] = as_it_is
+        self.leave: Callable[[Tensor], Tensor] = as_it_is
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.leave(self.mlp(self.enter(self.norm(x))))
@@ -67,7 +71,9 @@ class GroupedAttention(nn.Module):
         self.key = nn.Linear(width, kv_heads * self.size, bias=False)
         self.value = nn.Linear(width, kv_heads * self.size, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.enter = self.leave = self.share = as_it_is
+        self.enter: Callable[[Tensor], Tensor] = as_it_is
+        self.leave: Callable[[Tensor], Tensor] = as_it_is
+        self.share: Callable[[Tensor], Tensor] = as_it_is
 
     def forward(self, x: Tensor) -> Tensor:
         normed = self.enter(self.norm(x))
@@ -91,14 +97,17 @@ class BlockSize(NamedTuple):
     hidden: int = 224  # 3.5 times the width
 
 
-def make_todays_block(size: BlockSize = BlockSize()) -> nn.Sequential:
+SMALL_BLOCK = BlockSize()
+
+
+def make_todays_block(size: BlockSize = SMALL_BLOCK) -> nn.Sequential:
     """Both halves, the same in every process."""
     torch.manual_seed(0)
     attention = GroupedAttention(size.width, size.heads, size.kv_heads)
     return nn.Sequential(attention, GatedHalf(size.width, size.hidden))
 
 
-def split_todays_block(block: nn.Sequential) -> nn.Sequential:
+def split_todays_block(block: Any) -> nn.Sequential:
     """A copy with this rank's heads and neurons, for all ranks.
 
     Each rank has the key and value heads of its query heads. If there are more ranks
@@ -141,7 +150,7 @@ def _split_keys_and_values(attention: GroupedAttention) -> Callable:
     return lambda weight: copy_to_ranks(weight, group)
 
 
-def compare_split_todays_block(size: BlockSize = BlockSize()) -> dict[str, float]:
+def compare_split_todays_block(size: BlockSize = SMALL_BLOCK) -> dict[str, float]:
     """Runs in each rank: a step beside the unsplit block, in 64 bits.
 
     The largest differences of the outputs, of the gradient of x, and of the gradients

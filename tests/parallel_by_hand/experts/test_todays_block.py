@@ -1,4 +1,4 @@
-"""The block of today, split over ranks, is the unsplit one; what it keeps is counted."""
+"""The block of today, split over ranks, is the unsplit one, and keeps what we say."""
 
 import pytest
 import torch
