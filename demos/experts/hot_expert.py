@@ -20,8 +20,10 @@ from sidebyside import at_least, program_parser, run_program
 def main() -> None:
     parser = program_parser(__doc__)
     parser.add_argument("--steps", type=at_least(20, 1000), default=200)
-    parser.add_argument("--ranks", type=int, choices=(1, 2, 4, 8), default=4)
+    parser.add_argument("--ranks", type=at_least(1, 8), default=4)
     args = parser.parse_args()
+    if 8 % args.ranks:
+        parser.error("argument --ranks: must divide 8 experts")
     print(f"eight experts on {args.ranks} ranks, {args.steps} steps of Moby-Dick")
     print("balanced by  loss  largest share  dropped above 1.25 x fair  step's length")
     for way, run in train_all_ways(args.steps).items():

@@ -66,7 +66,7 @@ for experts in (8, 32):
 # billion are active.
 
 # %% [markdown] tags=["instructor"]
-# ## Who is chosen? 10 minutes
+# ## Who is chosen: 10 minutes
 #
 # The guess is worth its time: most people say 30 %. Then ask why it feeds itself: who
 # gets no tokens gets no gradient, and stays as it began.
