@@ -15,8 +15,8 @@ import tempfile
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before there is a group, or it keeps hold of it
 from torch import nn
-from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn import functional
 
 EXPERTS, WIDTH = 8, 64  # the ranks must divide the experts
@@ -34,6 +34,21 @@ def file_name(text: str) -> str:
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
     return path
+
+
+class SendRows(torch.autograd.Function):
+    """Rows to each rank, so many; backward, the gradients of these rows come home."""
+
+    @staticmethod
+    def forward(ctx, rows, to_each, from_each):
+        ctx.home = from_each, to_each
+        room = rows.new_empty(sum(from_each), rows.shape[1])
+        dist.all_to_all_single(room, rows, from_each, to_each)
+        return room
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return SendRows.apply(gradient.contiguous(), *ctx.home), None, None
 
 
 class Experts(nn.Module):
@@ -57,15 +72,14 @@ class Experts(nn.Module):
         arriving = torch.empty_like(to_each)
         dist.all_to_all_single(arriving, to_each)
         out, back = to_each.sum(1).tolist(), arriving.sum(1).tolist()
-        world = dist.group.WORLD
-        rows = all_to_all_single_autograd(x[order], back, out, world)
+        rows = SendRows.apply(x[order], out, back)
         own = torch.arange(len(self.wide), device=x.device).repeat(len(arriving))
         by_expert = own.repeat_interleave(arriving.flatten()).argsort(stable=True)
         parts = rows[by_expert].split(arriving.sum(0).tolist())
         own_experts = zip(parts, self.wide, self.narrow, strict=True)
         answers = torch.cat([(part @ w).relu() @ n for part, w, n in own_experts])
         answers = answers[by_expert.argsort()]  # by sender, as they came
-        rows = all_to_all_single_autograd(answers, out, back, world)
+        rows = SendRows.apply(answers, back, out)
         return x + gate[:, None] * rows[order.argsort()]
 
 

@@ -81,7 +81,7 @@ def _expect_places(expect, got: list, right: list, chosen: Tensor, capacity) -> 
 @exercise("16d-combine")
 def check_16d_combine(combine):
     for tokens, k, experts, capacity, width in [
-        (8, 2, 2, 5, 3), (5, 2, 3, 9, 4), (7, 1, 4, 2, 5), (6, 3, 4, 1, 2),
+        (8, 2, 4, 3, 3), (5, 2, 3, 9, 4), (7, 1, 4, 2, 5), (6, 3, 4, 1, 2),
     ]:  # fmt: skip
         generator = torch.Generator().manual_seed(tokens)
         chosen = torch.rand(tokens, experts, generator=generator).topk(k).indices

@@ -557,8 +557,8 @@ reveal("16d-hot", max(loads), computed=True)
 draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
-# **The step takes as long as the busiest rank's share.** It is a straggler that no
-# repair can heal: the machine is sound, the router made it.
+# **The step takes as long as the busiest rank's share.** The rank is slow, and no repair
+# can heal it: the machine is sound, the router made it slow.
 
 # %% [markdown] tags=["instructor"]
 # ## The block of today: 5 minutes
