@@ -43,8 +43,8 @@ from sidebyside import show
 
 show(Router.forward)
 torch.manual_seed(0)
-routing = Router(width=16, experts=4, k=2)(torch.randn(3, 16))
-for chosen, gates in zip(routing.chosen.tolist(), routing.gates.tolist(), strict=True):
+route = Router(width=16, experts=4, k=2)(torch.randn(3, 16))
+for chosen, gates in zip(route.chosen.tolist(), route.gates.tolist(), strict=True):
     print(f"experts {chosen}, gates {gates[0]:.2f} and {gates[1]:.2f}")
 
 # %% [markdown]
@@ -63,7 +63,7 @@ for experts in (8, 32):
 # %% [markdown]
 # **Four times as many experts are four times as many parameters; a token's work grows
 # by the router's new rows only.** DeepSeek-V3 has 671 billion parameters, of which 37
-# billion are active.
+# billion are active (technical report, 2024).
 
 # %% [markdown] tags=["instructor"]
 # ## Who is chosen: 10 minutes
@@ -98,7 +98,7 @@ draw_shares({"nothing": shares["nothing"]})
 
 # %% [markdown]
 # **Left alone, the router gives most of its choices to two of the eight experts.** The
-# others are paid for and idle. There are two remedies.
+# others take up memory, and most of them learn next to nothing. There are two remedies.
 #
 # The **balancing loss** is added to the loss of the text, with a small weight. $f_e$ is
 # expert $e$'s share of the choices, $P_e$ its mean share of the scores:
@@ -116,10 +116,10 @@ draw_shares({"nothing": shares["nothing"]})
 # keeps a much smaller balancing loss for each sequence, too).
 
 # %%
-from parallel_by_hand.experts import routing as routing_code
+from parallel_by_hand.experts import routing
 
-show(routing_code.balance_loss)
-show(routing_code.move_bias)
+show(routing.balance_loss)
+show(routing.move_bias)
 for way, run in runs.items():
     print(f"balanced by {way:<8} loss {sum(run.losses[-20:]) / 20:.2f} nats")
 draw_shares(shares)
@@ -162,8 +162,8 @@ for way, run in runs.items():
     print(f"{way:<10}", *(f"{share:5.1f} %" for share in lost))
 
 # %% [markdown]
-# **Balanced experts drop less than half as much.** DeepSeek-V3 drops nothing: it gives
-# each expert room for all that come.
+# **Balanced experts drop less than half as much.** DeepSeek-V3 has no capacity, and
+# drops nothing.
 
 # %% [markdown]
 # ## Exercise 1: dispatch with a capacity
@@ -257,10 +257,11 @@ from lessons.props.experts import draw_visit
 draw_visit()
 
 # %% [markdown]
-# It is 10a's all-to-all of uneven pieces, three times: numbers of rows, rows, answers.
-# What arrives is sorted by sender, so it is sorted by expert once more. Autograd does
-# not know where rows go. We say it: the gradient of a row that has travelled comes
-# home, by the same call with both lists of counts in each other's place.
+# It takes 10a's three all-to-alls: numbers of rows, rows, answers. What arrives is
+# sorted by sender, so it has to be sorted by expert once more.
+#
+# Autograd does not know where rows go, so we tell it: the gradient of a row that has
+# travelled comes home, by the same call with the two lists of counts exchanged.
 
 # %%
 from parallel_by_hand.experts import expert_layer
@@ -362,13 +363,14 @@ for ranks in (1, 2, 4):
 # ## Who sums what?
 #
 # The router, the norm and all else but the experts are *shared*: every rank has a copy.
-# With four ranks there can be two copies of the experts, too:
+# With four ranks there can be two copies of the experts, too. The ranks form a mesh:
+# along one side lie the experts, along the other the copies.
 #
 # | rank | 0 | 1 | 2 | 3 |
 # |---|---|---|---|---|
 # | has experts | 0 to 3 | 4 to 7 | 0 to 3 | 4 to 7 |
 # | sends its tokens to ranks | 0, 1 | 0, 1 | 2, 3 | 2, 3 |
-# | has the experts of rank | 2 | 3 | 0 | 1 |
+# | has the same experts as rank | 2 | 3 | 0 | 1 |
 #
 # After backward, DDP's habit is to average all gradients over all ranks. Here it is:
 
@@ -488,7 +490,8 @@ for per_rank in (True, False):
 # is the whole one again.** In models of up to 43 billion parameters it showed: balanced
 # over a rank's few texts, experts specialise less, and counting over all ranks gave a
 # lower loss (Qiu et al., Demons in the Detail, 2025). The bias needs the counts of all
-# ranks as well, or the routers part.
+# ranks as well, or the ranks' routers drift
+# apart.
 
 # %% [markdown] tags=["instructor"]
 # ## What it costs: 5 minutes
@@ -537,7 +540,7 @@ reveal("16d-bytes", sent[0] / sent[1], computed=True)
 # ## A hot expert
 #
 # Rank 0 has the experts 0 and 1, rank 1 has 2 and 3, and so on. All wait in the
-# all-to-all for the rank with most visitors. Take the shares from the first picture:
+# all-to-all for the rank with most visitors. Here a step is the experts' part alone. Take the shares from the first picture:
 # how many times as long does a step take as with equal shares?
 
 # %%
@@ -576,7 +579,7 @@ draw_timelines(pictures, stamp="simulated")
 # | | lessons 14 to 17 | many models since 2023 | split over ranks |
 # |---|---|---|---|
 # | norm | LayerNorm | **RMSNorm**: no mean, no bias | whole |
-# | attention | a key and a value for each query head | **grouped-query**: several query heads share them | by heads; with more ranks than key heads, some hold the same |
+# | attention | a key and a value for each query head | **grouped-query**: several query heads share them | by heads; with more ranks than key heads, some hold the same one and sum its gradient |
 # | MLP | two matrices, GELU | **gated MLP**: down(silu(gate x) · up x) | two by columns, one by rows |
 # | kept for backward, ÷ $sbh$ | 32 without dropout, fused attention | $12 + 4g + 8f$ | |
 #
@@ -649,12 +652,12 @@ run_ranks(rows_by_library)
 # %% [markdown]
 # ## What we saw
 #
-# * Experts make a model larger, not slower. Left alone, the router uses few of them; a
-#   loss or a bias keeps all busy.
+# * Experts make a model larger, and a token's work hardly more. Left alone, the router
+#   uses few of them; a loss or a bias keeps all busy.
 # * Tokens travel to the experts and home, gradients the other way.
 # * Shared gradients are summed over all ranks, experts' over those that have the same;
 #   both are divided by all.
-# * Who counts alone trains another model.
+# * A rank that counts its own choices alone trains another model.
 #
 # **The scorecard** of one layer: $T$ tokens of width $h$, $k$ choices, $\Psi$
 # parameters, nearly all in experts, over $N$ ranks; ZeRO-3 is lesson 17b's, computed:
