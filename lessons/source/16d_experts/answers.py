@@ -28,15 +28,6 @@ def dispatch_without_capacity(chosen, experts, capacity):
 
 @wrong(
     "16d-dispatch",
-    advice="which of an expert's choices are kept",
-    note="They keep the last ones.",
-)
-def dispatch_of_the_last(chosen, experts, capacity):
-    return dispatch_flat(chosen.flatten(), experts, lambda places: places[-capacity:])
-
-
-@wrong(
-    "16d-dispatch",
     advice="not the token's",
     note="They return tokens: the gate of a choice can no longer be found.",
 )
@@ -167,15 +158,6 @@ def combine_with_places_as_tokens(answers, places, gates):
     weighted = gates.flatten()[places, None] * answers
     total = answers.new_zeros(len(gates), answers.shape[1])
     return total.index_add(0, places, weighted)
-
-
-@wrong(
-    "16d-combine",
-    advice="one for each token",
-    note="They return the weighted answers, in their order, and bring none home.",
-)
-def combine_that_stays_away(answers, places, gates):
-    return gates.flatten()[places, None] * answers
 
 
 @right("16d-combine")

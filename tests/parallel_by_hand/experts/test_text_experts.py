@@ -21,7 +21,7 @@ def runs() -> dict[str, TextRun]:
 
 
 def test_without_balance_two_experts_get_most_choices(runs):
-    assert shares_of_experts(runs["nothing"]).topk(2).values.sum() > 0.6
+    assert shares_of_experts(runs["nothing"]).topk(2).values.sum() > 0.5
     for way in ("loss", "bias"):
         assert shares_of_experts(runs[way]).max() < 0.2
 
@@ -36,13 +36,13 @@ def test_balance_does_not_spoil_the_loss(runs):
 def test_balanced_experts_drop_less_at_each_capacity(runs):
     for factor in (1, 1.25, 2):
         dropped = {way: share_dropped(run, factor) for way, run in runs.items()}
-        assert max(dropped["loss"], dropped["bias"]) < 0.4 * dropped["nothing"]
+        assert max(dropped["loss"], dropped["bias"]) < 0.5 * dropped["nothing"]
 
 
 def test_without_balance_one_rank_has_most_of_the_work(runs):
     loads = loads_of_ranks(runs["nothing"], 4)
     assert sum(loads) == pytest.approx(4)
-    assert max(loads) > 2
+    assert max(loads) > 1.5
     assert max(loads_of_ranks(runs["bias"], 4)) < 1.3
 
 
