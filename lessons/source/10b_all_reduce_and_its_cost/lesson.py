@@ -362,11 +362,6 @@ for step in (0, 21):
 #
 # Draw the line: time up, bytes to the right, and ask what the intercept is. Then ask
 # how it looks with logarithmic axes: flat, a bend, a slope.
-#
-# On a busy machine the small messages are noisy. The intervals say so; read them out.
-# Then let people say why an all-reduce takes longer than predicted.
-#
-# When late: skip the table with more ranks than cores.
 
 # %% [markdown]
 # ## What a message costs
@@ -512,20 +507,6 @@ for size in (16_000, 16_000_000):
 # cores, ranks wait for each other, and adding takes time. So **read $T$ as an order of
 # magnitude**, and use it to compare ways.
 
-# %% [markdown]
-# With more ranks than cores, ranks take turns. Here are 16 KB with torch's all-reduce,
-# for 2, 4 and 8 ranks.
-
-# %%
-for n in (2, 4, 8):
-    _, library = run_ranks(time_beside_library, 4000, 15, world_size=n)[0]
-    print(f"{n} ranks: {1e3 * library:.2f} ms")
-
-# %% [markdown]
-# By the number of messages, four ranks take 3 times as long as two, and eight 7 times.
-# The rest is waiting for a core. So we measure with as many ranks as there are cores;
-# for more we use the paced link, whose sleeping ranks need no core.
-
 # %% [markdown] tags=["instructor"]
 # ## Tree against ring: 7 minutes
 #
@@ -664,6 +645,7 @@ from lessons.props.all_reduce_and_its_cost import draw_residuals
 carried, seconds, fitted = link_cost.gpu_link()
 ratios = [time / line for time, line in zip(seconds, fitted, strict=True)]
 print(f"largest ratio {max(ratios):.2f}, smallest {min(ratios):.2f}")
+print(f"bus bandwidth at the right end: {carried[-1] / seconds[-1] / 1e9:.0f} GB/s")
 draw_residuals(carried, seconds, fitted)
 
 # %% [markdown]
@@ -674,12 +656,20 @@ draw_residuals(carried, seconds, fitted)
 # messages. So fit the range in which you will predict.
 
 # %% [markdown]
+# And 467 GB/s is more than a ring could do. All bytes of a ring cross from machine to
+# machine: over eight cards of 400 Gb/s, such as these machines have, 400 GB/s at most.
+# Within a machine NCCL's ring gets about 370 of NVLink's 450 GB/s (nccl-tests, issue
+# 212). **So this is no ring.** The switches between a machine's GPUs add up numbers
+# themselves (NVLink SHARP, `NVLS` in NCCL's logs): a GPU sends $S$ bytes and gets $S$,
+# and each machine sends one sum to the other instead of $1.9 \, S$. Bus bandwidth is
+# bookkeeping for a ring, whatever has really run.
+
+# %% [markdown]
 # ## The library's call
 #
 # `dist.all_reduce(tensor)` does all this. With gloo on the CPU it goes round a ring
 # too. Ours is a page of Python, and yet 16 MB took about as long above: nearly all the
 # time is spent in moving and adding bytes, which compiled code does in both.
-# `tests/benchmarks/ring_beside_gloo.py` takes more rounds.
 #
 # | library | all-reduce | what chooses the way |
 # |---|---|---|
@@ -691,8 +681,6 @@ draw_residuals(carried, seconds, fitted)
 # %% [markdown]
 # ## What we saw
 #
-# * At the root, one rank sends $(N-1)S$; round a ring, every rank sends $2(N-1)/N \cdot
-#   S$, in $2(N-1)$ steps. A tree takes $2\lceil\log_2 N\rceil$ steps of whole tensors.
 # * From three ranks on the ways round differently; each gives all ranks the same bits.
 # * $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$: two measured numbers
 #   predict a message on a quiet machine, and the crossover of tree and ring on the
