@@ -93,7 +93,8 @@ def train_text_experts(way: str, steps: int = 200) -> TextRun:
 
 def train_all_ways(steps: int = 200) -> dict[str, TextRun]:
     """One training for each of the `WAYS`, each in a rank of its own."""
-    runs = run_ranks(_train_way_of_rank, steps, world_size=len(WAYS))
+    ranks, patience = len(WAYS), 60 + steps  # one core may have to train all
+    runs = run_ranks(_train_way_of_rank, steps, world_size=ranks, timeout=patience)
     return dict(zip(WAYS, runs, strict=True))
 
 
