@@ -24,7 +24,8 @@ def main() -> None:
     args = parser.parse_args()
     if 8 % args.ranks:
         parser.error("argument --ranks: must divide 8 experts")
-    print(f"eight experts on {args.ranks} ranks, {args.steps} steps of Moby-Dick")
+    head = f"eight experts on {args.ranks} ranks, {args.steps} steps of Moby-Dick"
+    print(head, flush=True)
     print("balanced by  loss  largest share  dropped above 1.25 x fair  step's length")
     for way, run in train_all_ways(args.steps).items():
         loss = sum(run.losses[-20:]) / 20
