@@ -43,6 +43,7 @@ STARTS = {
     "own_compressed_ddp": Start(2, apart=0.1),
     "own_data_parallel": Start(2),
     "own_ddp": Start(2),
+    "own_experts": Start(2),
     "own_halo_exchange": Start(3, apart=1e-3),
     "own_local_sgd": Start(2, says="[12] ranks?, 10 meetings, one model: True\n"),
     "own_model_parallel": Start(2),
