@@ -1,0 +1,98 @@
+"""A stack of blocks that learns the digits, sharded in the order of real trainers."""
+
+# `fully_shard` gives the module back, as torch types do not say.
+# pyright: reportReturnType=false, reportAttributeAccessIssue=false
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    checkpoint_wrapper,
+)
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    set_model_state_dict,
+)
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.nn import functional as F
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+from parallel_by_hand.model_parallel.transformer_block import MLPHalf
+from sidebyside import device, load_digits
+
+WIDTH = 64  # the pixels of an image
+BF16 = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+
+
+def make_stack(blocks: int = 3) -> nn.Sequential:
+    """Blocks of a norm and an MLP, and a last layer; the same at every call."""
+    torch.manual_seed(0)
+    return nn.Sequential(*(MLPHalf(WIDTH) for _ in range(blocks)), nn.Linear(WIDTH, 10))
+
+
+def stack_loss(model: nn.Module, step: int, part: int, parts: int) -> Tensor:
+    """The loss of one of `parts` equal shares of step's batch of 96 images."""
+    images, labels = (tensor.to(device()) for tensor in load_digits("train"))
+    mine = torch.arange(step * 96, step * 96 + 96)[part::parts]
+    return F.cross_entropy(model(images[mine]).float(), labels[mine])
+
+
+def recompute(block: nn.Module, selective: bool) -> nn.Module:
+    """`block` keeps its input; if `selective`, the results of its products, too."""
+    ops = torch.ops.aten
+    products = [ops.mm.default, ops.addmm.default]
+    context = partial(create_selective_checkpoint_contexts, products)
+    options: dict[str, Any] = {"context_fn": context} if selective else {}
+    return checkpoint_wrapper(block, **options)
+
+
+def shard_in_order(
+    model: nn.Sequential,
+    mesh: DeviceMesh | None = None,
+    tensor: DeviceMesh | None = None,
+    again: str = "nothing",  # or "all", or "all but products"
+    compiler: Any = None,  # a backend of torch.compile
+    policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
+) -> nn.Sequential:
+    """Cut the products, recompute, compile, shard: each wraps what was before it."""
+    for at, block in enumerate(model[:-1]):
+        if tensor:
+            plan = {"wide": ColwiseParallel(), "narrow": RowwiseParallel()}
+            parallelize_module(block, tensor, plan)
+        if again != "nothing":
+            model[at] = block = recompute(block, selective=again == "all but products")
+        if compiler:
+            block.compile(backend=compiler)
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
+
+
+def load_weights(model: nn.Module, whole: dict[str, Tensor]) -> None:
+    """Rank 0's `whole` weights, sent to each rank that keeps a part of them.
+
+    The other ranks may give an empty dictionary. One tensor is whole at a time.
+    """
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(model, whole, options=options)
+
+
+def state_of_rank(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[int]:
+    """Bytes of parameters, gradients and optimiser state that this rank keeps."""
+    from parallel_by_hand.sharding.ledger import optimizer_tensors
+
+    parameters = list(model.parameters())
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    kinds = parameters, gradients, optimizer_tensors(optimizer)
+    return [sum(_local_bytes(tensor) for tensor in tensors) for tensors in kinds]
+
+
+def _local_bytes(tensor: Tensor) -> int:
+    return getattr(tensor, "_local_tensor", tensor).nbytes
