@@ -15,7 +15,7 @@ EIGHT_BITS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 class ScaledNumbers(NamedTuple):
-    """`values` in 8 bits times `scale` are the numbers; a scale for each block, or one."""
+    """`values` in 8 bits, times `scale`: one for each block, or one for all."""
 
     values: Tensor
     scale: Tensor
@@ -47,7 +47,7 @@ def scale_to_eight_bits(
 def error_of_product(x: Tensor, weight: Tensor, way: str, block: int | None = None):
     """The error of `x @ weight.T`, relative to the exact product's length.
 
-    `way` is "bfloat16", or a format of eight bits, with one scale or one for each block.
+    `way` is "bfloat16" or a format of eight bits; `block` as in the function above.
     """
     exact = x.double() @ weight.double().T
     if way == "bfloat16":

@@ -18,7 +18,7 @@ from parallel_by_hand.sharding.stack_to_shard import (
 
 
 class SwitchesMeasured(NamedTuple):
-    """Of one step: gathers of each unit, reduce-scatters of all, what was whole when."""
+    """One step: gathers of each unit, reduce-scatters of all, what was whole when."""
 
     gathers: Counter[str]
     scatters: int

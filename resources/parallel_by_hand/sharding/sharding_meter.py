@@ -37,10 +37,11 @@ class CollectiveCall(NamedTuple):
 class ShardingMeter(TorchDispatchMode):
     """`with ShardingMeter(model) as meter:` in a rank: `meter.calls`, `meter.whole`.
 
-    `calls` has a `CollectiveCall` for each all-gather, reduce-scatter and all-reduce, of
-    FSDP2 or DTensor. How a backend carries them out is not seen: gloo's reduce-scatter,
-    for one, moves a whole all-reduce. `gathers` counts FSDP2's by the name of the unit,
-    from the ranges that it marks for the profiler; the root's name is "root". `entries`
+    `calls` has a `CollectiveCall` for each all-gather, reduce-scatter and all-reduce,
+    of FSDP2 or DTensor. How a backend carries them out is not seen: gloo's
+    reduce-scatter, for one, moves a whole all-reduce. `gathers` counts FSDP2's by the
+    name of the unit, from the ranges that it marks for the profiler; the root's is
+    "root". `entries`
     has each operation with the bytes of gathered parameters that the units of `model`
     held after it, and `whole` is the most. These are read from FSDP2's own lists, which
     have no public name in torch 2.13.

@@ -3,10 +3,12 @@
 # `fully_shard` gives the module back, as torch types do not say.
 # pyright: reportReturnType=false, reportAttributeAccessIssue=false
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
@@ -17,6 +19,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -25,10 +28,12 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional as F
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
+from parallel_by_hand.memory.device_memory import DeviceMemory
 from parallel_by_hand.model_parallel.transformer_block import MLPHalf
 from sidebyside import device, load_digits
 
 WIDTH = 64  # the pixels of an image
+FLOAT32 = MixedPrecisionPolicy()
 BF16 = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
@@ -60,7 +65,7 @@ def shard_in_order(
     tensor: DeviceMesh | None = None,
     again: str = "nothing",  # or "all", or "all but products"
     compiler: Any = None,  # a backend of torch.compile
-    policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
+    policy: MixedPrecisionPolicy = FLOAT32,
 ) -> nn.Sequential:
     """Cut the products, recompute, compile, shard: each wraps what was before it."""
     for at, block in enumerate(model[:-1]):
@@ -96,3 +101,26 @@ def state_of_rank(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[in
 
 def _local_bytes(tensor: Tensor) -> int:
     return getattr(tensor, "_local_tensor", tensor).nbytes
+
+
+class LocalMemory(DeviceMemory):
+    """Counts what a rank has of each DTensor, not the whole that it stands for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # DTensor does it, with tensors of this rank
+        return super().__torch_dispatch__(function, types, args, kwargs)
+
+
+def bytes_to_build(on_meta: bool) -> tuple[int, bool]:
+    """Runs in each rank: most bytes while a sharded stack is made, and whether it is
+    the one of `make_stack`."""
+    whole = make_stack()
+    with LocalMemory() as memory:
+        with torch.device("meta") if on_meta else nullcontext():
+            model = shard_in_order(make_stack())
+        if on_meta:
+            model.to_empty(device=device())
+            load_weights(model, whole.state_dict() if dist.get_rank() == 0 else {})
+    pairs = zip(model.parameters(), whole.parameters(), strict=True)
+    return memory.peak, all(torch.equal(mine.full_tensor(), w) for mine, w in pairs)
