@@ -3,7 +3,9 @@
 # `fully_shard` gives the module back, as torch types do not say.
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -11,18 +13,20 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.utils.flop_counter import FlopCounterMode
 
+from parallel_by_hand.memory.device_memory import DeviceMemory
 from parallel_by_hand.sharding.background_checkpoint import make_two_dimensions
 from parallel_by_hand.sharding.clipping import clip_over_meshes
 from parallel_by_hand.sharding.sharding_meter import ShardingMeter
 from parallel_by_hand.sharding.stack_to_shard import (
     make_stack,
+    recompute,
     shard_in_order,
     stack_loss,
     state_of_rank,
 )
 from sidebyside import COLOURS, device, figure
-from sidebyside.timeline.figures import ink_colour
 
 
 class TrafficOfStep(NamedTuple):
@@ -30,12 +34,14 @@ class TrafficOfStep(NamedTuple):
 
     kept: int  # of parameters
     whole: int  # gathered, at the most
-    sent: dict[str, int]  # by collective
-    places: dict[str, int]  # "within" a machine of two ranks, and "between"
+    sent: Counter[str]  # by collective
+    between: int  # of it, to another machine of two ranks each
     loss: float
 
 
-def measure_traffic(way: str = "sharded", **choices) -> TrafficOfStep:
+def measure_traffic(
+    way: str = "sharded", autocast: bool = False, **choices
+) -> TrafficOfStep:
     """Runs in each rank: one step, sharded over all, "hybrid" or "data × tensor"."""
     parts = dist.get_world_size()
     ranks = dist.get_rank(), parts
@@ -47,38 +53,95 @@ def measure_traffic(way: str = "sharded", **choices) -> TrafficOfStep:
         choices |= {"mesh": mesh["data"], "tensor": mesh["tensor"]}
         ranks = mesh["data"].get_local_rank(), mesh["data"].size()
     model = shard_in_order(make_stack(), **choices)
+    sixteen = torch.autocast(device().type, torch.bfloat16, enabled=autocast)
     with ShardingMeter(model) as meter:
-        loss = stack_loss(model, 0, *ranks)
+        with sixteen:
+            loss = stack_loss(model, 0, *ranks)
         loss.backward()
     mean = loss.detach() / parts
     dist.all_reduce(mean)
     kept, _, _ = state_of_rank(model, torch.optim.SGD(model.parameters()))
-    sent, places = dict(meter.sent()), dict(meter.sent(within=2))
-    return TrafficOfStep(kept, meter.whole, sent, places, mean.item())
+    between = meter.sent_between(per_machine=2)
+    return TrafficOfStep(kept, meter.whole, meter.sent(), between, mean.item())
 
 
-def draw_places(found: Mapping[str, TrafficOfStep]):
-    """Two bars for each way: bytes of a rank within its machine, and between both."""
-    words = [
-        f"{way}: {one.places.get('within', 0):,} bytes within, "
-        f"{one.places.get('between', 0):,} between"
-        for way, one in found.items()
-    ]
-    fig, ax = figure(height=2.3, stamp="measured here", alt="; ".join(words))
-    for row, one in enumerate(found.values()):
-        for bar, (place, colour) in enumerate(
-            zip(("within", "between"), COLOURS, strict=False)
+def print_traffic(found: Mapping[str, TrafficOfStep]) -> None:
+    """A line for each way: bytes of one rank, and the loss."""
+    names = "kept", "gathered", "all_gather", "reduce_scatter"
+    print(f"{'':<25}" + "".join(f"{name:>16}" for name in names) + "    loss")
+    for way, one in found.items():
+        sizes = one.kept, one.whole, *(one.sent[name] for name in names[2:])
+        columns = "".join(f"{size:16,}" for size in sizes)
+        print(f"{way:<25}{columns}{one.loss:8.4f}")
+
+
+def draw_places(found: Mapping[str, list[TrafficOfStep]]):
+    """Two bars for each way: KB that all ranks send within machines, and between."""
+    fig, ax = figure(height=2.3, stamp="measured here", alt="")
+    words = []
+    for row, (way, ranks) in enumerate(found.items()):
+        between = sum(one.between for one in ranks)
+        within = sum(one.sent.total() for one in ranks) - between
+        words.append(f"{way}: {within:,} bytes within machines, {between:,} between")
+        for bar, (place, size) in enumerate(
+            {"within": within, "between": between}.items()
         ):
-            size, y = one.places.get(place, 0) / 1000, row + 0.4 * bar - 0.2
-            ax.barh(y, size, 0.36, color=colour)
-            inside = size > 250
-            ink = ink_colour(colour) if inside else "black"
-            side, x = ("right", size - 8) if inside else ("left", size + 8)
-            text = f"{place} {size:.0f}"
-            ax.text(x, y, text, va="center", ha=side, color=ink, fontsize=8)
+            colour, y = COLOURS[bar], row + 0.4 * bar - 0.2
+            ax.barh(y, size / 1000, 0.36, color=colour)
+            text = f"{place} {size / 1000:,.0f}"
+            ax.text(size / 1000 + 15, y, text, va="center", color=colour, fontsize=8)
     ax.set_yticks(range(len(found)), list(found))
     ax.invert_yaxis()
-    ax.set_xlabel("KB that a rank sends in one step")
+    ax.set_xlim(right=1.2 * ax.get_xlim()[1])
+    ax.set_xlabel("KB that four ranks send in one step")
+    fig.alt = "; ".join(words)
+    return fig
+
+
+def measure_recompute(again: str) -> tuple[int, float]:
+    """Bytes that live after the forward of a stack, and the products of the whole step
+    in those of its forward."""
+    model = make_stack()
+    if again != "nothing":
+        for at, block in enumerate(model[:-1]):
+            model[at] = recompute(block, selective=again == "all but products")
+    with DeviceMemory() as memory, FlopCounterMode(display=False) as counter:
+        loss = stack_loss(model, 0, 0, 1)
+        kept, forward = memory.now, counter.get_total_flops()
+        loss.backward()
+    return kept, counter.get_total_flops() / forward
+
+
+def operations_compiled() -> list[list[str]]:
+    """Runs in each rank: what `torch.compile` hands to its compiler in two steps."""
+    graphs = []
+
+    def look(module, inputs):
+        calls = [node for node in module.graph.nodes if node.op == "call_function"]
+        graphs.append([node.target.__name__ for node in calls])
+        return module.forward  # as it is: nothing is compiled here
+
+    model = shard_in_order(make_stack(), compiler=look)
+    for step in range(2):
+        stack_loss(model, step, dist.get_rank(), dist.get_world_size()).backward()
+    return graphs
+
+
+def draw_whole(found: Mapping[str, Sequence[tuple[str, int]]], whole: int):
+    """A strip for each setting: how much of the model is gathered in the course of one
+    step, after each operation. `whole`: bytes of all parameters."""
+    words = []
+    fig, axes = figure(len(found), height=3, stamp="measured here", sharex=True)
+    for ax, (off, entries), colour in zip(axes, found.items(), COLOURS, strict=False):
+        held = [size / whole for _, size in entries]
+        times = [place / len(held) for place in range(len(held))]
+        ax.fill_between(times, held, step="mid", color=colour, lw=0)
+        ax.set(ylim=(0, 1.1), yticks=[0, 1], yticklabels=["0 %", "100 %"], xticks=[])
+        ax.set_title(f"off: {off}", fontsize=9, loc="left", color=colour, pad=2)
+        lows = sum(a > 0 == b for a, b in pairwise(held))
+        words.append(f"off {off}: at most {max(held):.0%}, {lows} times back to none")
+    axes[-1].set_xlabel("four micro-batches, operation by operation")
+    fig.alt = "share of the parameters that is gathered; " + "; ".join(words)
     return fig
 
 

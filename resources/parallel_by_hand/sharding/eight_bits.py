@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+
+from parallel_by_hand.sharding.sharding_meter import ShardingMeter
+from sidebyside import device
 
 EIGHT_BITS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
@@ -44,10 +47,13 @@ def scale_to_eight_bits(
     return ScaledNumbers(values, scale.squeeze(-1))
 
 
-def error_of_product(x: Tensor, weight: Tensor, way: str, block: int | None = None):
+def error_of_product(
+    x: Tensor, weight: Tensor, way: str, block: int | None = None, skip: int = 0
+) -> float:
     """The error of `x @ weight.T`, relative to the exact product's length.
 
-    `way` is "bfloat16" or a format of eight bits; `block` as in the function above.
+    `way` is "bfloat16" or a format of eight bits; `block` as in the function above. The
+    first `skip` rows are rounded with the others, and their products do not count.
     """
     exact = x.double() @ weight.double().T
     if way == "bfloat16":
@@ -55,7 +61,7 @@ def error_of_product(x: Tensor, weight: Tensor, way: str, block: int | None = No
     else:
         parts = [scale_to_eight_bits(t, way, block).to_float() for t in (x, weight)]
     ours = (parts[0] @ parts[1].T).double()
-    return ((ours - exact).norm() / exact.norm()).item()
+    return ((ours - exact)[skip:].norm() / exact[skip:].norm()).item()
 
 
 def gather_in_eight_bits(shard: Tensor, format: str = "e4m3") -> Tensor:
@@ -71,3 +77,22 @@ def gather_in_eight_bits(shard: Tensor, format: str = "e4m3") -> Tensor:
     whole = values.new_empty(dist.get_world_size() * len(values))
     dist.all_gather_single(whole, values)
     return whole.view(EIGHT_BITS[format]).float() * scale
+
+
+def bytes_of_gather(dtype: str, numbers: int = 20_000) -> tuple[int, float]:
+    """Runs in each rank: bytes that it sends to gather its shard of so many numbers,
+    and the error of what has been gathered."""
+    ranks = dist.get_world_size()
+    whole = torch.randn(numbers, generator=torch.Generator().manual_seed(0)).to(
+        device()
+    )
+    shard = whole.chunk(ranks)[dist.get_rank()]
+    with ShardingMeter(nn.Identity()) as meter:
+        if dtype in EIGHT_BITS:
+            got = gather_in_eight_bits(shard, dtype)
+        else:
+            rounded = shard.to(getattr(torch, dtype))
+            got = rounded.new_empty(numbers)
+            dist.all_gather_single(got, rounded)
+    error = (got.float() - whole).norm() / whole.norm()
+    return meter.sent().total(), error.item()

@@ -81,17 +81,22 @@ class ShardingMeter(TorchDispatchMode):
         if label == "FSDP::all_gather":
             self.gathers[unit.strip("()") or "root"] += 1
 
-    def sent(self, within: int = 0) -> Counter[str]:
-        """Bytes that this rank sends, by collective.
-
-        With `within`, so many ranks make a machine, and the two keys are "within" and
-        "between", for groups whose ranks share one machine and for all others.
-        """
+    def sent(self) -> Counter[str]:
+        """Bytes that this rank sends, by collective."""
         total: Counter[str] = Counter()
         for call in self.calls:
-            machines = {rank // within for rank in call.ranks} if within else ()
-            place = "within" if len(machines) == 1 else "between"
-            total[place if within else call.name] += call.sent
+            total[call.name] += call.sent
+        return total
+
+    def sent_between(self, per_machine: int) -> int:
+        """Bytes that leave this rank's machine, which has so many ranks.
+
+        In a ring in the order of ranks each rank sends to the next of the group.
+        """
+        mine, total = dist.get_rank(), 0
+        for call in self.calls:
+            right = call.ranks[(call.ranks.index(mine) + 1) % len(call.ranks)]
+            total += call.sent if right // per_machine != mine // per_machine else 0
         return total
 
 
