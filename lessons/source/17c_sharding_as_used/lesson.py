@@ -173,8 +173,8 @@ for where in (None, 1):
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, to the byte: 10 minutes
 #
-# Expected: 2 + 2 + 12, as in 17a, where the master copy was a copy; rows rounded down;
-# a gathered unit without its padding.
+# Expected: parameters that are kept in bfloat16, or a master copy beside them; rows
+# rounded down; a gathered unit without its padding. 17a's 2 + 2 + 12 is 16, too.
 
 # %% exercise="17c-bytes"
 from math import prod
