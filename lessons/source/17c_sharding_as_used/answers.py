@@ -13,13 +13,10 @@ from .checks import FAULTS
 
 
 def bytes_by(shapes, ranks, rank, each=16, gathered=2, cut=None, padded=True):
-    cut = cut or (
-        lambda rows: len(range(rows)[rank * up(rows) : (rank + 1) * up(rows)])
-    )
-
     def up(rows):
         return ceil(rows / ranks)
 
+    cut = cut or (lambda rows: min(up(rows), max(0, rows - rank * up(rows))))
     kept = whole = 0
     for rows, *others in shapes:
         kept += each * cut(rows) * prod(others)

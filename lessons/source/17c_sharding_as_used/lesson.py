@@ -60,8 +60,9 @@ for on_meta in (False, True):
     print(f"the same weights: {all(same for _, same in found)}")
 
 # %% [markdown]
-# **On the meta device no rank ever holds the whole model.** `to_empty` leaves whatever
-# was in memory. It is a mistake to let each rank draw its own shard instead:
+# The whole model has 401,192 bytes. **On the meta device no rank ever holds all of it.**
+# `to_empty` leaves whatever was in memory, so weights must come from somewhere. What if
+# each rank draws its own shard instead, after `torch.manual_seed(0)`?
 
 # %%
 from lessons.props import sharding_as_used
@@ -70,8 +71,8 @@ equal = run_ranks(sharding_as_used.shards_after_own_draw)
 print("both ranks have drawn the same shard:", all(equal))
 
 # %% [markdown]
-# With one seed, all ranks draw the same numbers, so the rows of a matrix are repeated.
-# With different seeds, the start depends on the number of ranks.
+# Then rows of each matrix are repeated. With another seed for each rank, the start
+# depends on the number of ranks.
 
 # %% [markdown] tags=["instructor"]
 # ## Sixteen bits: 8 minutes
@@ -132,9 +133,9 @@ for where in (None, 1):
         print(f"overflow in rank {where}: rank {rank} has scale {scale}, {updated=}")
 
 # %% [markdown]
-# **All ranks skip the step, or none does**: FSDP2's gradients are DTensors, and torch
-# asks all ranks whether any number has overflowed. bfloat16 has float32's range: what
-# does not overflow there does not overflow here, and it needs no scaler.
+# **All ranks skip the step, or none does**: the gradients are DTensors, so one number is
+# all-reduced, whether any rank has seen an overflow. bfloat16 has float32's range. A
+# gradient that float32 can hold neither overflows nor becomes 0, and needs no scaler.
 
 # %% [markdown]
 # ## Exercise 1: to the byte
@@ -258,8 +259,9 @@ sharding_as_used.draw_whole(entries, whole=401_192)
 # %% [markdown]
 # **By default a block is gathered 8 times; with the second switch off 5 times, with the
 # first 4 times, with both once.** The root is needed at the end of forward and at the
-# beginning of backward, so `fully_shard` leaves it whole in between: 4, or 1. Many
-# trainers keep the last block whole, too. What is saved in gathers is paid in memory.
+# beginning of backward, so `fully_shard` leaves it whole in between: 4, or 1. For the
+# same reason one may keep the last block whole. What is saved in gathers is paid in
+# memory.
 
 # %% [markdown]
 # One trap: the optimiser updates shards. If parameters are *still whole* after the last
@@ -285,9 +287,9 @@ for free_at_last in (True, False):
 # forward of micro-batch i and returns its loss. Call each once, in order, and its
 # `backward()`.
 #
-# In all, each block is gathered `gathers` times, which is 2m, m + 1, m or 1, and reduce-scatters
-# its gradients `scatters` times, which is m or 1. m is at least 2. The next step begins
-# with parameters that have been updated.
+# In all, each block is gathered `gathers` times, which is 2m, m + 1, m or 1, and its
+# gradients are reduce-scattered `scatters` times, which is m or 1. m is at least 2. The
+# next step begins with parameters that have been updated.
 #
 # By hand first: m = 3 and 4 gathers. Which switch is off, and when?
 # <!-- exercise: 17c-switches -->
@@ -366,7 +368,7 @@ for again in ("nothing", "all", "all but products"):
     print(f"products of {products:.2f} forwards")
 
 # %% [markdown]
-# **Selective recomputation computes no product twice.** Sharding does not change: a
+# **Selective recomputation computes no product twice.** The traffic does not change: a
 # block is gathered once for its backward, recomputed or not.
 
 # %% [markdown]
@@ -379,9 +381,9 @@ for graph in run_ranks(sharding_as_used.operations_compiled)[0]:
 
 # %% [markdown]
 # Six forwards of three blocks, and two graphs: blocks that are alike share theirs, and
-# the first block has its own, as its input wants no gradient. **No message is in a graph**:
-# FSDP2's hooks stay outside. On the CPU the real compiler, `inductor`, needs a C++
-# compiler.
+# the first block has its own, as its input wants no gradient. **No message is in a
+# graph**: FSDP2's hooks stay outside. On the CPU the real compiler, `inductor`, needs a
+# C++ compiler.
 
 # %% [markdown] tags=["instructor"]
 # ## Two dimensions: 7 minutes
@@ -394,10 +396,10 @@ for graph in run_ranks(sharding_as_used.operations_compiled)[0]:
 # %% [markdown]
 # ## Two machines of two ranks
 #
-# Four ranks are sharded over all; by 17b's hybrid sharding, with shards within a machine and
-# replicas across; or by data × tensor, each machine a tensor group. In the first way a
-# ring of four crosses from machine to machine twice. By what factor does hybrid sharding
-# change the bytes *between* the machines?
+# Four ranks share the model in three ways: sharded over all; by 17b's hybrid sharding,
+# with shards within a machine and replicas across; by data × tensor, where each machine
+# is a tensor group. In the first way a ring of four crosses from machine to machine
+# twice. By what factor does hybrid sharding change the bytes *between* the machines?
 
 # %%
 guess("17c-between", None, "Bytes between machines, hybrid / sharded over all?", "×")
@@ -493,13 +495,13 @@ for outlier in (False, True):
 # %% [markdown]
 # **With one scale for all, an outlier pushes the other numbers to the bottom of e4m3's
 # range; with a scale for each block of 32, it spoils only its own block.** That is the
-# idea of MX formats (Rouhani and others, 2023) and DeepSeek-V3 (2024). Both round far
-# more than bfloat16.
+# idea of the MX formats (Rouhani and others, 2023) and of DeepSeek-V3 (2024). Eight bits
+# round far more than bfloat16 in any case.
 
 # %% [markdown]
-# The products themselves need hardware: an H100's data sheet lists twice as many operations
-# per second in 8 bits as in 16. We have not measured this. Gathers can
-# travel in 8 bits anywhere, as in FP8-LM (Peng and others, 2023):
+# Fast products in 8 bits need hardware: an H100's data sheet lists twice as many
+# operations per second as in 16 bits. We have not measured this. Gathers can travel in 8
+# bits anywhere; torchao does it under FSDP2 with `enable_fsdp_float8_all_gather`:
 
 # %%
 from parallel_by_hand.sharding.eight_bits import bytes_of_gather
@@ -620,7 +622,8 @@ run_demo("sharding/own_2d_training.py")
 # * The policy halves the gathers and leaves the state alone: the shard is the master copy.
 # * A block is gathered 8, 5, 4 or 1 times in four micro-batches. After the last one it
 #   must be freed, or nothing is learned.
-# * Hybrid sharding moves traffic into the machine, and a second dimension halves it.
+# * Hybrid sharding moves traffic into the machine; tensor parallel leaves less to gather.
+# * Eight bits need a scale, and better one for each block.
 
 # %% [markdown]
 # **The scorecard** of FSDP2 with bfloat16 gathers, float32 sums, $N$ ranks:
@@ -631,7 +634,7 @@ run_demo("sharding/own_2d_training.py")
 # | bytes each rank sends per step | $(N-1)/N \cdot (2 \cdot 2 + 4)Ψ$; over $m$ micro-batches $2m$, $m+1$, $m$ or 1 gathers of 2Ψ, and one sum |
 # | memory: parameters, gradients, optimiser | $(4 + 4 + 8)Ψ/N$, and what is gathered: two blocks of 2 bytes, or all |
 # | memory: activations | of this rank's samples, or without what is recomputed |
-# | idle share | as in 17b; gathers take half the time |
+# | idle share | as in 17b; gathers have half the bytes |
 # | if one rank dies | back to the last finished checkpoint, with any number of ranks |
 #
 # More to try: `demos/sharding/fsdp_switches.py`.

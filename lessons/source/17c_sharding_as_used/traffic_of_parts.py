@@ -26,7 +26,7 @@ class TrafficCase(NamedTuple):
 
 
 class TrafficNotes(NamedTuple):
-    """What one rank saw in the first of two steps, beside one process with all images."""
+    """What one rank saw in a step, beside one process with all images."""
 
     order: list[int]  # of the calls of `losses`
     gathers: list[int]  # of each block
