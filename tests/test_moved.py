@@ -25,6 +25,7 @@ from demos.pipeline.parts import (
 )
 from demos.pipeline.parts.schedules import gpipe
 import demos.failures.parts.atomic_file as atomic
+from parallel_by_hand.failures import failing_ranks, failure_clock
 from sidebyside.devices import device
 """
 
@@ -32,6 +33,7 @@ from sidebyside.devices import device
 def test_a_worked_copy_imports_the_modules_by_their_new_names(tmp_path):
     exec(rewritten(OLD_IMPORTS), names := {})
     assert {"sleeping_threads", "turns", "kept_bytes", "atomic"} <= names.keys()
+    assert names["failure_clock"].young_interval
     cells = [v4.new_code_cell(OLD_IMPORTS), v4.new_code_cell("my = 'answer'")]
     copy = tmp_path / "01_why_parallel.ipynb"
     nbformat.write(v4.new_notebook(cells=cells), copy)
@@ -55,6 +57,7 @@ def test_text_that_names_files_and_modules_is_rewritten():
     )
     others = (
         "demos/gil/sleeping_threads.py, demos.gil.sleeping_threads, demos.mine.parts.x"
+        "\nfrom parallel_by_hand.failures import (\n    failing_ranks,\n)"
     )
     assert rewritten(others) == others
 

@@ -23,13 +23,13 @@ from parallel_by_hand.capstone.text_baselines import NAMES, bits_of_counts
 from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
 from parallel_by_hand.capstone.text_state import (
     TEXT_MODEL,
-    TextState,
-    collect_text_state,
+    WholeState,
+    collect_whole_state,
     prepare_text_training,
     take_text_step,
     whole_text_model,
 )
-from parallel_by_hand.capstone.whole_training import MODEL
+from parallel_by_hand.capstone.whole_state import MODEL
 from parallel_by_hand.capstone.written_text import held_out_bits, write_text
 from parallel_by_hand.checkpoints.atomic_file import save_atomically
 from parallel_by_hand.checkpoints.resuming import why_not_resume
@@ -44,7 +44,7 @@ BY_OPTION = {
 ROWS = 8  # two ranks, with four micro-batches each
 
 
-def train_text(args: argparse.Namespace, report: str) -> TextState:
+def train_text(args: argparse.Namespace, report: str) -> WholeState:
     """Runs in each rank; rank 0 saves and reports, every `args.every` steps."""
     state = load_text_state(args.checkpoint) if args.checkpoint else None
     training = prepare_text_training(BY_OPTION[args.strategy], state)
@@ -56,7 +56,7 @@ def train_text(args: argparse.Namespace, report: str) -> TextState:
         done = step + 1
         if done % args.every and done < args.steps:
             continue
-        state = collect_text_state(training, done)  # by all ranks alike
+        state = collect_whole_state(training, done)  # by all ranks alike
         if dist.get_rank() == 0:
             if args.checkpoint:
                 saved = state._asdict() | {"batch": args.batch}
@@ -68,7 +68,7 @@ def train_text(args: argparse.Namespace, report: str) -> TextState:
     return state
 
 
-def text_progress(state: TextState, steps: int, each: float, left: float) -> str:
+def text_progress(state: WholeState, steps: int, each: float, left: float) -> str:
     bits = held_out_bits(whole_text_model(state), TEXT_MODEL.length)
     return (
         f"step {state.step:5} of {steps}  held-out text {bits:.3f} bits per character"
@@ -76,12 +76,12 @@ def text_progress(state: TextState, steps: int, each: float, left: float) -> str
     )
 
 
-def load_text_state(path) -> TextState | None:
+def load_text_state(path) -> WholeState | None:
     """What a run has saved; None where there is no such file yet."""
     if not path.exists():
         return None
     saved = torch.load(path, map_location="cpu", weights_only=True)
-    return TextState(saved["step"], saved["numbers"])
+    return WholeState(saved["step"], saved["numbers"])
 
 
 def print_text_baselines() -> None:

@@ -11,7 +11,7 @@ Try:      --mean 11134 --save 60 --restart 300 --real 0: Llama 3's 16,384 GPUs, 
 
 from itertools import islice
 
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     Machine,
     best_interval,
     daly_interval,

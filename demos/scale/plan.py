@@ -17,6 +17,7 @@ from contextlib import nullcontext, redirect_stdout
 from io import StringIO
 from typing import NamedTuple
 
+from parallel_by_hand.scale.best_plans import draw_step, print_best_plans, print_why
 from parallel_by_hand.scale.known_gpus import UNFITTED
 from parallel_by_hand.scale.legal_strategies import (
     SHORT,
@@ -39,7 +40,6 @@ from parallel_by_hand.scale.plan_facts import (
     print_facts,
     what_would_fit,
 )
-from parallel_by_hand.scale.plan_pictures import draw_step, print_best_plans, print_why
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
 from parallel_by_hand.scale.plan_sweep import draw_sweep, print_sweep, sweep_gpus
 from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy

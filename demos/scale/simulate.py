@@ -18,6 +18,7 @@ import json
 from math import prod
 from pathlib import Path
 
+from parallel_by_hand.scale.best_plans import draw_step, print_place
 from parallel_by_hand.scale.legal_strategies import TODAY
 from parallel_by_hand.scale.plan_arguments import (
     add_cluster_arguments,
@@ -28,7 +29,6 @@ from parallel_by_hand.scale.plan_arguments import (
     strategy_from_arguments,
 )
 from parallel_by_hand.scale.plan_facts import facts_of_step, print_training
-from parallel_by_hand.scale.plan_pictures import draw_step, print_place
 from parallel_by_hand.scale.plan_search import split_of, survey_strategies
 from parallel_by_hand.scale.published_table import (
     HeldRow,

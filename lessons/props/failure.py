@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     Machine,
     expected_goodput,
     goodput_spread_of_few_failures,

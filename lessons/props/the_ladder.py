@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from parallel_by_hand.capstone.ladder_rungs import PLANS, RungWatch
 from parallel_by_hand.capstone.ladder_table import Rung
 from parallel_by_hand.capstone.strategy_wrappers import ddp_ours
-from parallel_by_hand.capstone.text_training import Strategy, train
+from parallel_by_hand.capstone.trainer import Strategy, train
 from sidebyside import COLOURS, figure, run_ranks
 
 PARTS = "parameters", "gradients", "momentum", "activations"

@@ -6,7 +6,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     finish_time_with_failures as right_finish_time,
 )
 from sidebyside.exercises.check import exercise, trying

@@ -543,7 +543,7 @@ check("18b-clock", finish_time)
 from itertools import islice
 
 from lessons.props.failure import draw_goodput
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     Machine,
     random_failures,
     young_interval,
@@ -582,13 +582,13 @@ reveal("18b-often", often[0] / often[1], computed=True)
 # terms, and subtracts $\delta$:
 
 # %%
-from parallel_by_hand.failures import failure_clock
+from parallel_by_hand.failures import checkpoint_interval
 
-show(failure_clock.daly_interval)
+show(checkpoint_interval.daly_interval)
 for mean in (0.8, 8, 800):
     here = machine._replace(mean=mean)
-    best = failure_clock.best_interval(here)
-    daly = failure_clock.daly_interval(here)
+    best = checkpoint_interval.best_interval(here)
+    daly = checkpoint_interval.daly_interval(here)
     print(f"M = {mean:5}: best {best:6.2f}, Young {young_interval(here):6.2f}", end="")
     print(f", Daly {daly:6.2f}")
 
@@ -611,13 +611,13 @@ guess("18b-days", None, "Days between failures, with 8 GPUs?", "")
 # %%
 from itertools import product
 
-reveal("18b-days", failure_clock.hours_between_failures(8) / 24, computed=True)
+reveal("18b-days", checkpoint_interval.hours_between_failures(8) / 24, computed=True)
 print("   GPUs   hours between failures   seconds a save   minutes between   goodput")
 for gpus, save in product((8, 1024, 16_384, 100_000), (60, 5)):
-    hours = failure_clock.hours_between_failures(gpus)
+    hours = checkpoint_interval.hours_between_failures(gpus)
     here = Machine(3600 * hours, save, restart=300)
     row = f"{gpus:7,} {hours:24,.1f} {save:16} {young_interval(here) / 60:17.1f}"
-    print(row, f"{failure_clock.goodput_by_young(here):9.3f}")
+    print(row, f"{checkpoint_interval.goodput_by_young(here):9.3f}")
 
 # %% [markdown]
 # The saves, and restarts of 300 s, are our assumptions. The Llama 3 paper of 2024 reports

@@ -11,8 +11,7 @@ import torch
 import torch.distributed as dist
 
 from demos.failures import own_resumable
-from parallel_by_hand.failures.failing_ranks import ask_survivors
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     Machine,
     best_interval,
     expected_goodput,
@@ -21,6 +20,7 @@ from parallel_by_hand.failures.failure_clock import (
     hours_between_failures,
     young_interval,
 )
+from parallel_by_hand.failures.failing_ranks import ask_survivors
 from parallel_by_hand.failures.real_kills import survive_kills
 from sidebyside import run_ranks
 from sidebyside.course.record import ROOT

@@ -462,7 +462,7 @@ show(bound_of)
 # The 76.1 billion parameters of Megatron's table, on 1,024 GPUs:
 
 # %%
-from parallel_by_hand.scale.plan_pictures import print_best_plans
+from parallel_by_hand.scale.best_plans import print_best_plans
 
 run = megatron_runs()[5]
 survey = survey_strategies(run.model, run.cluster, run.batch, tell=print)
@@ -479,8 +479,8 @@ print_best_plans(survey, best)
 # recomputation, ZeRO in a pipeline.
 
 # %%
+from parallel_by_hand.scale.best_plans import print_place
 from parallel_by_hand.scale.legal_strategies import TODAY
-from parallel_by_hand.scale.plan_pictures import print_place
 from parallel_by_hand.scale.plan_search import rank_of_split, split_of
 from parallel_by_hand.scale.published_runs import known_in_2021
 

@@ -82,7 +82,7 @@ for layer in make_language_model():
 # default all.
 
 # %%
-from parallel_by_hand.capstone.text_training import Training, wrap_model
+from parallel_by_hand.capstone.trainer import Training, wrap_model
 from sidebyside import show
 
 show(Training.step)
@@ -114,7 +114,7 @@ print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
 
 
 # %%
-from parallel_by_hand.capstone.text_training import make_mesh
+from parallel_by_hand.capstone.trainer import make_mesh
 from sidebyside import run_ranks
 
 
@@ -199,7 +199,7 @@ reveal("20a-tensor", tensor.ranks[0].cost.sent, computed=True)
 # addresses, a training run can also stop under one strategy and go on under another.
 
 # %%
-from parallel_by_hand.capstone.text_training import train
+from parallel_by_hand.capstone.trainer import train
 
 
 def addresses_of_this_rank():

@@ -15,8 +15,8 @@ from parallel_by_hand.capstone.rung_predictions import predict_rung
 from parallel_by_hand.capstone.strategies import STRATEGIES
 from parallel_by_hand.capstone.strategy_wrappers import sharded_state
 from parallel_by_hand.capstone.text_batches import text_batch
-from parallel_by_hand.capstone.text_training import Strategy, make_mesh, train
-from parallel_by_hand.capstone.whole_training import flat_numbers
+from parallel_by_hand.capstone.trainer import Strategy, make_mesh, train
+from parallel_by_hand.capstone.whole_state import flat_numbers
 from parallel_by_hand.collectives.loopback_meter import (
     loopback_bytes,
     megabytes_per_rank,

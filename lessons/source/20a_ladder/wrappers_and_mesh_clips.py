@@ -15,8 +15,8 @@ from parallel_by_hand.capstone.strategy_wrappers import (
     sequence_parallel,
     tensor_parallel,
 )
-from parallel_by_hand.capstone.text_training import Strategy, train
-from parallel_by_hand.capstone.whole_training import flat_numbers
+from parallel_by_hand.capstone.trainer import Strategy, train
+from parallel_by_hand.capstone.whole_state import flat_numbers
 from parallel_by_hand.pipeline.schedules import one_f_one_b
 from sidebyside import device
 

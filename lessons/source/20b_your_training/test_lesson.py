@@ -30,7 +30,7 @@ from parallel_by_hand.capstone.text_state import (
     train_text_states,
     whole_text_model,
 )
-from parallel_by_hand.capstone.whole_training import MODEL, TextState
+from parallel_by_hand.capstone.whole_state import MODEL, WholeState
 from parallel_by_hand.capstone.written_text import write_text
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.course.record import ROOT, record_file
@@ -88,12 +88,12 @@ def test_the_curve_names_what_it_shows():
     assert {text.get_text() for text in fig.axes[0].texts} == {"transformer", "pairs"}
 
 
-def states_of(name: str, *args) -> list[TextState]:
+def states_of(name: str, *args) -> list[WholeState]:
     ranks = STRATEGIES[name].ranks
     return run_ranks(train_text_states, name, *args, world_size=ranks)[0]
 
 
-def largest_gap(one: TextState, other: TextState) -> float:
+def largest_gap(one: WholeState, other: WholeState) -> float:
     assert one.numbers.keys() == other.numbers.keys()
     gaps = [(one.numbers[n] - other.numbers[n]).abs().max() for n in one.numbers]
     return torch.stack(gaps).max().item()  # nan, if one is

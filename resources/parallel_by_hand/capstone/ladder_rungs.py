@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from parallel_by_hand.capstone.rung_predictions import RungCost, RungPlan
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from parallel_by_hand.capstone.text_training import Training, train
-from parallel_by_hand.capstone.whole_training import flat_numbers
+from parallel_by_hand.capstone.trainer import Training, train
+from parallel_by_hand.capstone.whole_state import flat_numbers
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.schedules import Schedule, gpipe, one_f_one_b
 from parallel_by_hand.sharding.gathered_ledger import GatheredLedger
@@ -51,8 +51,8 @@ class ClimbedRank(NamedTuple):
     seconds: float
 
 
-class KeptBesideParameters(KeptBytes):
-    """The bytes that autograd keeps, without parameters, wherever these come from.
+class _KeptBesideParameters(KeptBytes):
+    """On a rung: the bytes that autograd keeps, parameters wherever they are left out.
 
     ZeRO-3 and FSDP2 give parameters other memory in each step, so they are told by
     their type here, not by their place.
@@ -99,7 +99,7 @@ class RungWatch:
             GatheredLedger(training.units) as borrowed,
             messages_of_ours(),  # the library's own would not be counted
             MessageMeter() as meter,
-            KeptBesideParameters() as kept,
+            _KeptBesideParameters() as kept,
         ):
             yield
         training.update = update

@@ -61,7 +61,7 @@ class Rung(NamedTuple):
 
 
 def predict_ranks(name: str, size: ModelSize, item: int) -> list[RungCost]:
-    """The predicted cost of each rank: those of one stage cost the same."""
+    """A rung's predicted cost for each rank: those of one stage cost the same."""
     plan: RungPlan = PLANS[name]
     stages = predict_rung(size, plan, item=item)
     ranks = plan.data * plan.pipeline * plan.tensor
@@ -109,7 +109,7 @@ def _rung_line(rung: Rung, tolerance: float = 1e-5) -> str:
 
 
 def how_predicted(rung: Rung) -> str:
-    """ "exactly" or "NO"; "-" of a rung that is not seen whole."""
+    """Whether a rung was predicted: "exactly" or "NO"; "-" if it is not seen whole."""
     if not rung.memory_is_seen:
         return "-"
     return "exactly" if rung.as_predicted else "NO"

@@ -67,5 +67,5 @@ def make_language_model(
 
 
 def text_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross entropy of all positions, in nats for each character."""
+    """The language model's mean cross entropy, in nats for each character."""
     return F.cross_entropy(scores, targets.flatten())

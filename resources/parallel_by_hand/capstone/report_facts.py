@@ -1,8 +1,4 @@
-"""What a report says of its owner and machine: sections of plain text, from the record.
-
-The record may come from an older course or another hand: what it lacks stays empty, and
-what cannot be shown as a number becomes a question mark.
-"""
+"""What a report says of its owner and machine: plain text, from the record."""
 
 from parallel_by_hand.capstone.report_page import ReportSection
 from sidebyside import machine
@@ -13,7 +9,7 @@ from sidebyside.exercises.guesses import distance_from_guess, guess_with_unit
 
 
 def machine_section() -> ReportSection:
-    """The lines that `machine()` shows."""
+    """Of a report: the lines that `machine()` shows."""
     return {
         "title": "Machine", "note": "", "columns": ["what", "here"], "keys": 1,
         "rows": [[name, str(here)] for name, here in machine().rows().items()],
@@ -21,7 +17,7 @@ def machine_section() -> ReportSection:
 
 
 def guesses_section() -> ReportSection:
-    """A row for each guess or measurement on record, in the order of the lessons."""
+    """Of a report: a row for each guess or measurement, in the order of the lessons."""
     guesses = read_record()["guesses"]
     rows = [_row_of_guess(id, guesses[id]) for id in sorted(guesses)]
     rows = [row for row in rows if row[2] or row[3]]
@@ -61,7 +57,7 @@ def _number(number: float | None, unit: str) -> str:
 
 
 def exercises_section() -> ReportSection:
-    """A row for each lesson: how many exercises are passed, and the state of each."""
+    """Of a report: for each lesson, how many exercises are passed, and their states."""
     recorded, rows, passed, total = read_record()["exercises"], [], 0, 0
     for lesson in lessons():
         ids = lesson.exercises

@@ -27,7 +27,7 @@ DRAWN = "one process", "DDP (ours)", "1F1B"
 
 
 def constants_section(rounds: int = 6) -> ReportSection:
-    """Capacity, and alpha and beta of a message between two ranks (lesson 10b)."""
+    """Of a report: capacity, and alpha and beta of a message between ranks (10b)."""
     here = machine()
     workers = max(2, min(here.usable_cores, 8))
     rows = [[f"capacity of {workers} processes", f"{here.capacity(workers):.2f} ×", ""]]
@@ -53,7 +53,7 @@ def constants_section(rounds: int = 6) -> ReportSection:
 
 
 def timelines_section(names: Iterable[str] = DRAWN, batch: int = 32) -> ReportSection:
-    """A picture for each strategy: what its ranks do in a step of the training."""
+    """Of a report: a picture for each strategy, of what its ranks do in a step."""
     pictures = []
     for name in names:
         with Timeline() as timeline:
@@ -71,7 +71,7 @@ def timelines_section(names: Iterable[str] = DRAWN, batch: int = 32) -> ReportSe
 
 
 def train_in_spans(name: str, batch: int) -> None:
-    """Runs in each rank: the third step, in spans."""
+    """Runs in each rank, for a report's timelines: the third step, in spans."""
     training = prepare_text_training(STRATEGIES[name])
     for step in range(2):
         take_text_step(training, step, batch, TEXT_MODEL.length)
@@ -84,7 +84,7 @@ def train_in_spans(name: str, batch: int) -> None:
 
 
 def spans_of_last_step(timeline: Timeline) -> SimpleNamespace:
-    """What was recorded while the ranks took their last step, as a timeline."""
+    """For a report: what was recorded while the ranks took their last step."""
     steps = [s for s in timeline.spans if s.name == LAST]
     began = min(s.start for s in steps)
     spans = [s for s in timeline.spans if s.start >= began and s.name != LAST]
@@ -103,7 +103,7 @@ def _in_span(name: str, function: Callable) -> Callable:
 
 
 def ladder_section(names: list[str], steps: int) -> ReportSection:
-    """A row for each rung: whether it equals the first, and what it costs."""
+    """Of a report: for each rung, whether it equals the first, and what it costs."""
     rows = []
     for rung in climb_ladder(names, steps):
         sent = f"{max(rank.cost.sent for rank in rung.ranks):,}"

@@ -35,6 +35,8 @@ figcaption { color: #595959; font-size: 0.85rem; }
 
 
 class ReportPicture(TypedDict):
+    """A picture on the page: the file in base64, and what it shows in words."""
+
     alt: str
     png: str  # base64
 
@@ -51,6 +53,8 @@ class ReportSection(TypedDict):
 
 
 class Report(TypedDict):
+    """All that a page shows, and what is read back from it."""
+
     kind: str
     name: str
     written: str  # the date
@@ -166,7 +170,7 @@ def write_report_page(path: Path, *reports: Report) -> None:
 
 
 class NoReport(ValueError):
-    """The message says why a file cannot be laid beside another report."""
+    """A file has no report that can be read; the message says why."""
 
 
 def read_report(path: Path) -> Report:

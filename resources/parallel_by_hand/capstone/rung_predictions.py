@@ -122,7 +122,7 @@ def _sent_inside(
 
 
 def sent_between_replicas(plan: RungPlan, units: list[int], item: int) -> int:
-    """Bytes of data parallel: an all-reduce has two halves, ZeRO-3 sends three."""
+    """A rung's bytes of data parallel: an all-reduce has 2 halves, ZeRO-3 sends 3."""
     if not plan.zero:
         return 0
     halves = 3 if plan.zero == "ZeRO-3" else 2
@@ -163,7 +163,7 @@ def predict_rung(
 
 
 def state_of_rung_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
-    """17's ledger for SGD with momentum: three numbers for each parameter.
+    """A rung's ledger (17) for SGD with momentum: three numbers for each parameter.
 
     `units` are numbers of parameters; those of one unit are cut into shards together.
     """

@@ -50,7 +50,7 @@ def simulate_rung(name: str) -> SimulatedStep:
 
 
 def simulated_bytes(name: str) -> list[dict[str, int]]:
-    """Bytes to each group of the mesh, for a rank of each stage; the ends included."""
+    """A rung's simulated bytes to each group of the mesh, by stage, ends included."""
     plan, step = PLANS[name], simulate_rung(name)
     found = []
     for sent, ends in zip(step.sent_by_ranks, _ends(plan), strict=True):
@@ -60,7 +60,7 @@ def simulated_bytes(name: str) -> list[dict[str, int]]:
 
 
 def simulated_state(name: str) -> list[StateBytes]:
-    """Parameters, gradients and momentum of a rank of each stage, ends included.
+    """A rung's simulated parameters, gradients and momentum, by stage, ends included.
 
     Without what ZeRO borrows: the simulator gathers a layer ahead, the ladder does not.
     """
@@ -81,7 +81,7 @@ def _ends(plan: RungPlan) -> list[list[int]]:
 
 
 class SimulatedRank(NamedTuple):
-    """What the simulator says of a rank of the first stage.
+    """What the simulator says of a rank of the first stage of a rung.
 
     State is parameters, gradients and momentum. Activations are those of the blocks.
     """
@@ -102,7 +102,7 @@ def _simulate_rank(name: str) -> SimulatedRank:
 
 
 def print_simulated() -> None:
-    """Before the climb: what a rank of the first stage of each rung is to cost."""
+    """Before the climb: what the simulator says that each rung is to cost."""
     print(f"{'':<16}{'bytes sent':>10}{'state':>12}{'activations':>14}{'bubble':>9}")
     for name in SIMULATED:
         sent, state, kept, bubble = _simulate_rank(name)
@@ -111,7 +111,7 @@ def print_simulated() -> None:
 
 
 def print_beside_counted(rungs: list[Rung]) -> None:
-    """After the climb: state, activations and bubble, and what rank 0 has counted."""
+    """After the climb: what was simulated for a rung beside what rank 0 has counted."""
     pair = "simulated  counted"
     print(f"{'':<16}{'bytes of state':>20}{'bytes of activations':>28}{'bubble':>19}")
     print(f"{'':<16}{pair:>20}{pair:>21}{'miss':>7}{pair:>19}")

@@ -1,8 +1,4 @@
-"""The language model, its blocks split over the ranks of a group by heads and neurons.
-
-Embedding and head are whole on every rank: what they hold is small here. Lesson 16b
-splits the vocabulary as well.
-"""
+"""The language model, its blocks split over ranks by heads and neurons."""
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -58,7 +54,7 @@ def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential
 def loss_of_own_positions(
     model: nn.Sequential, inputs: Tensor, targets: Tensor, group
 ) -> Tensor:
-    """This rank's summand of the mean loss: that of its own positions."""
+    """The split language model's loss: the summand of this rank's own positions."""
     embedding, *layers = model
     mine, goals = own_positions(inputs, group), own_positions(targets, group)
     x = embedding(mine, first=dist.get_rank(group) * mine.shape[1])
@@ -71,7 +67,7 @@ WHOLE_AROUND_BLOCKS = "words", "places", "scores.weight", "scores.bias"
 
 
 def sum_of_position_gradients(model: nn.Module, group) -> None:
-    """Complete the gradients of what every rank holds whole.
+    """Complete the split language model's gradients of what each rank holds whole.
 
     Each rank has seen its own positions only, so its gradient is a summand.
     """

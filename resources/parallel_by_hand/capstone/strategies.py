@@ -12,7 +12,7 @@ from parallel_by_hand.capstone.strategy_wrappers import (
     tensor_parallel,
     train_in_threads,
 )
-from parallel_by_hand.capstone.text_training import Strategy
+from parallel_by_hand.capstone.trainer import Strategy
 from parallel_by_hand.pipeline.schedules import gpipe, one_f_one_b
 from parallel_by_hand.sharding.replicated_state import ReplicatedState
 from parallel_by_hand.sharding.zero_1 import ZeRO1

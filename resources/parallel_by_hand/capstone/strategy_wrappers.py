@@ -1,8 +1,4 @@
-"""The wrappers: each changes a training along one dimension of the mesh.
-
-Nothing is computed or sent here that lessons 8 to 17 have not built; a wrapper says
-which of their parts does it, in which group.
-"""
+"""The wrappers: each changes a training along one dimension of the mesh."""
 
 from collections.abc import Callable
 
@@ -28,7 +24,7 @@ from parallel_by_hand.sharding.zero_3 import ZeRO3
 
 
 def accumulation(parts: int) -> Callable:
-    """Lesson 8: the batch in several parts, one after the other; then one update."""
+    """A wrapper: the batch in several parts, then one update (lesson 8)."""
 
     def wrap(training, mesh) -> None:
         whole = training.backward
@@ -49,7 +45,7 @@ def accumulation(parts: int) -> Callable:
 
 
 def train_in_threads(replicas: int) -> Callable:
-    """Lesson 9: replicas in threads of one process, which take the whole step."""
+    """A wrapper: replicas in threads, which take the whole step (lesson 9)."""
 
     def wrap(training, mesh) -> None:
         crew = ThreadedReplicas(training.model, replica_places(replicas))
@@ -63,7 +59,7 @@ def train_in_threads(replicas: int) -> Callable:
 
 
 def deal_rows(training, mesh) -> None:
-    """Each rank of the data dimension takes its rows of the batch."""
+    """What wrappers of data parallel do: each rank takes its rows of the batch."""
     rank, ranks, deal = mesh.get_local_rank(), mesh.size(), training.deal
 
     def deal_own(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,14 +70,14 @@ def deal_rows(training, mesh) -> None:
 
 
 def ddp_ours(training, mesh) -> None:
-    """Lesson 11b: gradients travel in buckets, while backward goes on."""
+    """A wrapper: gradients travel in buckets, while backward goes on (lesson 11b)."""
     deal_rows(training, mesh)
     replica = DistributedDataParallel(training.model, group=mesh.get_group())
     training.backward = lambda x, y: _mean_loss_backward(replica, x, y)
 
 
 def ddp_of_torch(training, mesh) -> None:
-    """The library's DDP. Its messages are its own: no meter sees them."""
+    """A wrapper: the library's DDP, whose messages no meter sees."""
     deal_rows(training, mesh)
     replica = nn.parallel.DistributedDataParallel(
         training.model, process_group=mesh.get_group()
@@ -96,7 +92,7 @@ def _mean_loss_backward(model: nn.Module, inputs: Tensor, targets: Tensor) -> fl
 
 
 def sharded_state(state_of: Callable) -> Callable:
-    """Lesson 17a: gradients are summed and shards updated after the last backward.
+    """A wrapper: gradients are summed and shards updated after backward (lesson 17a).
 
     `state_of(model, make_optimizer, group=group)` is one of `ReplicatedState`, `ZeRO1`,
     `ZeRO2`. It needs nothing of the backward inside it: so it goes round tensor and
@@ -115,7 +111,7 @@ def sharded_state(state_of: Callable) -> Callable:
 
 
 def shard_parameters(training, mesh) -> None:
-    """Lesson 17b: parameters in shards, borrowed layer by layer."""
+    """A wrapper: parameters in shards, borrowed layer by layer (lesson 17b)."""
     deal_rows(training, mesh)
     group = mesh.get_group()
     state = ZeRO3(training.model, training.make_optimizer, RingLink(group), group)
@@ -125,18 +121,18 @@ def shard_parameters(training, mesh) -> None:
 
 
 def fsdp2(training, mesh) -> None:
-    """The library's ZeRO-3. Its messages are its own: no meter sees them."""
+    """A wrapper: the library's ZeRO-3, whose messages no meter sees."""
     deal_rows(training, mesh)
     training.model = shard_by_torch(training.model, mesh)
 
 
 def tensor_parallel(training, mesh) -> None:
-    """Lesson 16: each rank has its heads and neurons; all have all positions."""
+    """A wrapper: each rank has its heads and neurons, all positions (lesson 16)."""
     training.model = split_language_model(training.model, "tensor", mesh.get_group())
 
 
 def sequence_parallel(training, mesh) -> None:
-    """Lesson 16b: between the pairs, each rank has its own positions only."""
+    """A wrapper: between the pairs, a rank has its own positions only (lesson 16b)."""
     group = mesh.get_group()
     training.model = split_language_model(training.model, "sequence", group)
 
@@ -152,7 +148,7 @@ def sequence_parallel(training, mesh) -> None:
 def pipeline_parallel(
     schedule_of: Callable[[int, int], Schedule], microbatches: int = 4
 ) -> Callable:
-    """Lesson 15: consecutive layers on each rank, micro-batches by a schedule."""
+    """A wrapper: consecutive layers on each rank, by a schedule (lesson 15)."""
 
     def wrap(training, mesh) -> None:
         group, schedule = mesh.get_group(), schedule_of(mesh.size(), microbatches)

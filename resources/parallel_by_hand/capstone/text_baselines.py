@@ -14,7 +14,7 @@ SMOOTHING = 5.0
 def next_character_table(
     text: torch.Tensor, characters: int, order: int, smoothing: float = SMOOTHING
 ) -> torch.Tensor:
-    """The probability of each character (column) after each context (row), float64.
+    """A baseline: the chance of each character (column) after each context (row).
 
     A context is the `order` - 1 characters before, read as a number with `characters`
     digits; order 0 is uniform. Counts alone would give 0 to what was never seen. So
@@ -34,7 +34,7 @@ def next_character_table(
 
 
 def numbered_contexts(text: torch.Tensor, characters: int, length: int) -> torch.Tensor:
-    """Each run of `length` characters, as one number; the first run comes first."""
+    """For the baselines: each run of `length` characters, as one number, in order."""
     numbers = torch.zeros(max(0, len(text) - length + 1), dtype=torch.int64)
     for place in range(length):
         numbers = numbers * characters + text[place : place + len(numbers)]
@@ -44,7 +44,7 @@ def numbered_contexts(text: torch.Tensor, characters: int, length: int) -> torch
 def bits_of_counts(
     text: torch.Tensor, held_out: torch.Tensor, characters: int, order: int
 ) -> float:
-    """Bits per character of `held_out`, with what was counted in `text`.
+    """A baseline's bits per character of `held_out`, with what was counted in `text`.
 
     Both are int64 numbers of characters. The first three characters are not asked for,
     so that all orders up to 4 predict the same ones.

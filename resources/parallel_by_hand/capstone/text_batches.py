@@ -40,11 +40,7 @@ def text_tokens(part: str = "train") -> Tensor:
 def text_batch(
     step: int, seed: int = 0, batch: int = 8, length: int = 16
 ) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of one step, each of the shape (batch, length).
-
-    The excerpts begin anywhere in the training text. A target is the character that
-    follows its input.
-    """
+    """Inputs and targets of one step, each of the shape (batch, length)."""
     generator = torch.Generator().manual_seed(1_000_003 * seed + step)
     text = text_tokens("train")
     starts = torch.randint(len(text) - length, (batch, 1), generator=generator)

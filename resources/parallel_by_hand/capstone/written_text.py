@@ -39,12 +39,7 @@ def write_text(
     beginning: str = BEGINNING,
     seed: int = 0,
 ) -> str:
-    """`beginning`, and what the model writes after it, one character at a time.
-
-    Each is drawn with the chances that the model gives after the last `length`
-    characters. Scores are divided by `temperature` first: below 1, what is likely
-    becomes likelier.
-    """
+    """`beginning`, and what the model writes after it, one character at a time."""
     generator = torch.Generator().manual_seed(seed)
     tokens = encode_text(beginning)
     for _ in range(characters):
@@ -57,7 +52,7 @@ def write_text(
 def write_from_counts(
     table: Tensor, characters: int = 200, beginning: str = BEGINNING, seed: int = 0
 ) -> str:
-    """The same with a table of contexts, as `next_character_table` gives it."""
+    """Written by a table of contexts, as `next_character_table` gives it."""
     generator = torch.Generator().manual_seed(seed)
     tokens, words = encode_text(beginning), table.shape[1]
     context = round(math.log(len(table), words))  # characters in one

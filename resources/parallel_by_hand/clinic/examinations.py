@@ -53,7 +53,7 @@ def watched(program: Callable, seconds: float, look: Callable):
 
 
 def recorded_collectives() -> list[dict]:
-    """The flight recorder of this rank: an entry for each collective it has called.
+    """The flight recorder of this rank, for an examination: its collectives so far.
 
     `_dump_fr_trace` is not public. With NCCL, torch's watchdog writes it to a file.
     """
@@ -61,7 +61,7 @@ def recorded_collectives() -> list[dict]:
 
 
 def stacks_of_threads() -> str:
-    """Where each thread of this process is, as `faulthandler` writes it."""
+    """In the clinic: where each thread of a rank is, as `faulthandler` writes it."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
@@ -69,7 +69,7 @@ def stacks_of_threads() -> str:
 
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
-    """An all-reduce that first asks whether all ranks have come to this place."""
+    """In the clinic: an all-reduce that first asks whether all ranks are there."""
     dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=True)
     all_reduce(tensor)
 
@@ -153,7 +153,7 @@ def _by_rank(look: Callable, name: str) -> list[str]:
 
 
 def hang_report(name: str, timeout: float = 5) -> list[str]:
-    """What `run_ranks` says when the time is over, or when a rank has failed."""
+    """An examination: what `run_ranks` says when time is over, or a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             run_patient(name, timeout=timeout)
@@ -163,18 +163,18 @@ def hang_report(name: str, timeout: float = 5) -> list[str]:
 
 
 def debug_detail(name: str) -> list[str]:
-    """The error of each rank with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    """An examination: the error of each rank with TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     with mock.patch.dict(os.environ, TORCH_DISTRIBUTED_DEBUG="DETAIL"):
         return _by_rank(error_of_patient, name)
 
 
 def monitored_barrier(name: str) -> list[str]:
-    """The error of each rank with a monitored barrier before each all-reduce."""
+    """An examination: each rank's error with a monitored barrier before all-reduces."""
     return _by_rank(_error_at_barrier, name)
 
 
 def flight_recorder(name: str) -> list[str]:
-    """What each rank's flight recorder holds."""
+    """An examination: what each rank's flight recorder holds."""
     return _by_rank(_records_of_patient, name)
 
 

@@ -26,19 +26,19 @@ def data_of_patient(name: str, ranks: int = 3) -> list:
 
 
 def rows_of_ranks(counts: list[int]) -> list[Tensor]:
-    """For each rank so many pairs of numbers, all near 1."""
+    """Data for a patient: for each rank so many pairs of numbers, all near 1."""
     dice = torch.Generator().manual_seed(18)
     return [1 + torch.rand(n, 2, generator=dice, dtype=torch.float64) for n in counts]
 
 
 def batches_of_ranks(counts: list[int]) -> list[list[Tensor]]:
-    """For each rank so many batches of four pairs."""
+    """Data for a patient: for each rank so many batches of four pairs."""
     rows = rows_of_ranks([4 * n for n in counts])
     return [list(mine.split(4))[:n] for mine, n in zip(rows, counts, strict=True)]
 
 
 def batches_with_outliers(batches: list[list[Tensor]], wild: set) -> list[list[Tensor]]:
-    """The same, with an outlier in the batch of each (rank, step) of `wild`."""
+    """Data for a patient: an outlier in the batch of each (rank, step) of `wild`."""
     return [
         [x + 10 * LIMIT * ((rank, step) in wild) for step, x in enumerate(mine)]
         for rank, mine in enumerate(batches)
@@ -46,11 +46,7 @@ def batches_with_outliers(batches: list[list[Tensor]], wild: set) -> list[list[T
 
 
 def labelled_gradients(swapped: list[bool]) -> list[dict[str, Tensor]]:
-    """Each digit of a sum says which rank's number is in it.
-
-    The weight's gradient is 1 on rank 0, 10 on rank 1, and so on. The bias's is twice
-    that; half of it on a rank that is `swapped`.
-    """
+    """Data for a patient: each digit of a sum says which rank's number is in it."""
     ones = torch.ones(2, dtype=torch.float64)
     return [
         {"weight": ones * 10**rank, "bias": ones * 10**rank * (0.5 if odd else 2)}
@@ -59,13 +55,13 @@ def labelled_gradients(swapped: list[bool]) -> list[dict[str, Tensor]]:
 
 
 def labelled_numbers(counts: list[int]) -> list[Tensor]:
-    """Rank r has so many times the number 10 ** r."""
+    """Data for a patient: rank r has so many times the number 10 ** r."""
     ranks = enumerate(counts)
     return [torch.full((n,), 10.0**rank, dtype=torch.float64) for rank, n in ranks]
 
 
 def result_when_well(name: str, given: list) -> list:
-    """What each rank returns when the patient is well, computed in one process."""
+    """What each rank returns when its patient is well, computed in one process."""
     if name == "cleo":
         return [{n: sum(mine[n] for mine in given) for n in given[0]}] * len(given)
     if name == "dan":

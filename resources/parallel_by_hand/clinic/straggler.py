@@ -22,7 +22,7 @@ def _timed_span(name: str, seconds: dict[str, float]) -> Iterator[None]:
 
 
 def train_and_report(straggler: int, late: float, steps: int = 5) -> dict[str, float]:
-    """Runs in each rank: the seconds that it loaded, computed and waited."""
+    """Runs in each rank, one of them late: seconds it loaded, computed and waited."""
     seconds: dict[str, float] = dict.fromkeys(("load", "compute", "wait"), 0.0)
     gradient = torch.ones(64, device=device())
     dist.barrier()
@@ -38,7 +38,7 @@ def train_and_report(straggler: int, late: float, steps: int = 5) -> dict[str, f
 
 
 def print_reports(reports: list[dict[str, float]]) -> None:
-    """A line for each rank: milliseconds of each kind."""
+    """A line for each rank beside the straggler: milliseconds of each kind."""
     for rank, seconds in enumerate(reports):
         parts = [f"{name} {1000 * time:4.0f} ms" for name, time in seconds.items()]
         print(f"rank {rank}: {', '.join(parts)}")

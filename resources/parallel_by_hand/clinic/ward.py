@@ -18,12 +18,12 @@ from sidebyside import run_ranks
 
 
 def patient_lines(name: str) -> list[str]:
-    """The program's lines; the first has number 1."""
+    """The lines of a patient in the ward; the first has number 1."""
     return inspect.getsource(PATIENTS[name]).splitlines()
 
 
 def show_patients(*names: str) -> None:
-    """Print programs with the numbers of their lines."""
+    """Print the ward's programs with the numbers of their lines."""
     for name in names:
         for number, line in enumerate(patient_lines(name), 1):
             print(f"{number:2}  {line}")
@@ -36,7 +36,7 @@ def repaired_patient(name: str, changes: dict[int, str]) -> str:
 
 
 def patient_from_code(name: str, code: str, **others):
-    """The function that this code defines, among the names of the patients' file.
+    """For the ward: the function that this code defines, among its patients' names.
 
     `others` stand in for some of these names.
     """
@@ -66,6 +66,6 @@ def run_patient(name: str, ranks: int = 3, timeout: float = 5) -> list:
 
 @contextlib.contextmanager
 def on_cpus():
-    """Ranks find no GPU: the symptoms here are gloo's, and NCCL's are others."""
+    """In the ward ranks find no GPU: the symptoms are gloo's, and NCCL's are others."""
     with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
         yield

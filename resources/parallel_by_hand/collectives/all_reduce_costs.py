@@ -6,7 +6,7 @@ WAYS = ("root", "tree", "ring", "halving-doubling")
 
 
 def messages_and_bytes(way: str, ranks: int, size: float) -> tuple[int, float]:
-    """How many messages follow one another, and how many bytes they carry together.
+    """How many messages of an all-reduce follow one another, and the bytes they carry.
 
     `size` is the tensor's, in bytes. A rank can send one message and receive one at
     the same time, but never two of a kind.
@@ -30,21 +30,13 @@ def messages_and_bytes(way: str, ranks: int, size: float) -> tuple[int, float]:
 def predicted_seconds(
     way: str, ranks: int, size: float, alpha: float, beta: float
 ) -> float:
-    """T = alpha * messages + beta * bytes: seconds for an all-reduce of `size` bytes.
-
-    `alpha` is in seconds for each message, `beta` in seconds for each byte. The time to
-    add is left out.
-    """
+    """T = alpha * messages + beta * bytes: seconds for an all-reduce of `size`."""
     messages, carried = messages_and_bytes(way, ranks, size)
     return alpha * messages + beta * carried
 
 
 def predicted_crossover(ranks: int, alpha: float, beta: float) -> float:
-    """The bytes from which on a ring takes less time than a tree. Four ranks or more.
-
-    Both times are straight lines in the size: a tree has fewer messages, a ring fewer
-    bytes.
-    """
+    """The bytes from which on a ring's all-reduce beats a tree's; 4 ranks or more."""
     tree, by_tree = messages_and_bytes("tree", ranks, 1)
     ring, by_ring = messages_and_bytes("ring", ranks, 1)
     if ring <= tree:

@@ -12,7 +12,7 @@ from sidebyside import MessageMeter, consecutive_steps, device
 
 
 def meter_all_reduce(all_reduce, elements: int) -> tuple[MessageMeter, torch.Tensor]:
-    """Runs in each rank: what it sends and receives, and the sum that it gets.
+    """Runs in each rank: what an all-reduce sends and receives, and the sum it gets.
 
     Rank r holds 10 ** r everywhere: each digit of a sum says who has been counted.
     """
@@ -23,7 +23,7 @@ def meter_all_reduce(all_reduce, elements: int) -> tuple[MessageMeter, torch.Ten
 
 
 def meter_every_way(elements: int) -> dict[str, MessageMeter]:
-    """Runs in each rank: the meter of each of the four ways."""
+    """Runs in each rank: the meter of each of the four ways to all-reduce."""
     return {
         way: meter_all_reduce(all_reduce, elements)[0]
         for way, all_reduce in ALL_REDUCES.items()
@@ -31,7 +31,7 @@ def meter_every_way(elements: int) -> dict[str, MessageMeter]:
 
 
 def print_meters(ranks: list[dict[str, MessageMeter]]) -> None:
-    """One line for each way: messages and bytes that ranks 0 and 1 send, and steps."""
+    """One line for each all-reduce: messages and bytes of ranks 0 and 1, and steps."""
     print("way               messages of rank 0, 1  bytes of rank 0, 1  steps")
     for way in ranks[0]:
         meters = [rank[way] for rank in ranks]
@@ -44,11 +44,7 @@ def print_meters(ranks: list[dict[str, MessageMeter]]) -> None:
 def time_over_paced_link(
     ways: list[str], sizes: list[int], alpha: float, beta: float, rounds: int = 3
 ) -> dict[tuple[str, int], float]:
-    """Runs in each rank: median seconds for each way and size, in bytes.
-
-    All take turns in each round. A barrier before each makes the ranks start together;
-    the slowest rank's time counts.
-    """
+    """Runs in each rank: median seconds for each all-reduce and size, in bytes."""
     seconds = {(way, size): [] for way in ways for size in sizes}
     for _ in range(rounds):
         for way, size in seconds:
@@ -64,7 +60,7 @@ def time_over_paced_link(
 
 
 def time_beside_library(elements: int, rounds: int) -> tuple[float, float]:
-    """Runs in each rank: median seconds of our ring and of the library, in turn."""
+    """Runs in each rank: median seconds of our ring all-reduce and the library's."""
     seconds = {ring_all_reduce: [], dist.all_reduce: []}
     for turn in range(-2, rounds):  # the first two are not counted
         for all_reduce, times in seconds.items():
@@ -80,7 +76,7 @@ def time_beside_library(elements: int, rounds: int) -> tuple[float, float]:
 
 
 def found_crossover(sizes: list[int], one: list[float], other: list[float]) -> float:
-    """The size at which `other` becomes the faster: a straight line between two sizes.
+    """The size from which another all-reduce is faster: a line between two sizes.
 
     The first size if it always is, the last if it never becomes so.
     """

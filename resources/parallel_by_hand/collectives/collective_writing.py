@@ -20,6 +20,7 @@ def collective_text(name: str, run: CollectiveRun) -> str:
 
 
 def written_piece(row: Held, column: int) -> str:
+    """What is written of one rank's piece: a dot for nothing."""
     if column not in row:
         return "."
     return "?" if row[column] is None else str(row[column])

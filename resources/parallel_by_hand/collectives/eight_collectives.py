@@ -72,7 +72,7 @@ def all_reduce(tensor: torch.Tensor) -> None:
 def exchange(
     outgoing: dict[int, torch.Tensor], incoming: dict[int, torch.Tensor], group=None
 ) -> None:
-    """Send to and receive from these ranks, all at once; wait for all of it.
+    """What collectives are made of: send to and receive from these ranks, all at once.
 
     On GPUs as well, where NCCL must be told about all these messages at once.
     """

@@ -19,7 +19,7 @@ LINK_SIZES = [4**k for k in range(3, 12)]  # 64 bytes to 4 MB
 def time_messages(
     sizes: list[int], rounds: int = 12, there_and_back: int = 4
 ) -> dict[int, list[float]]:
-    """Runs in two ranks: seconds for one message of each size, one for each round.
+    """Runs in two ranks: a link's seconds for one message of each size, by round.
 
     A message goes there and back a few times, and half of that is one way. All sizes
     take turns in each round, so that a busy moment of the computer hits all of them.
@@ -58,12 +58,12 @@ def fit_link_cost(sizes: ArrayLike, seconds: ArrayLike) -> tuple[float, float]:
 
 
 def typical_seconds(rounds: list[float] | np.ndarray, axis: int | None = None):
-    """The lower quartile: whatever else a machine does can only add to a time."""
+    """The lower quartile of a message's times: a machine can only add to them."""
     return np.quantile(rounds, 0.25, axis=axis)
 
 
 def fit_with_intervals(seconds: dict[int, list[float]], draws: int = 200) -> dict:
-    """The fit to the lower quartiles, and the interval of nine out of ten redraws.
+    """The link's fit to lower quartiles, and the interval of nine out of ten redraws.
 
     A redraw takes as many rounds as there are, with repetition (the bootstrap of Efron,
     1979). It tells how far noise moves the constants, not whether the line is right.
@@ -97,7 +97,7 @@ def describe_link(fitted: dict) -> str:
 
 
 def gpu_link() -> tuple[list[float], list[float], list[float]]:
-    """Bytes in a row on each GPU's link, seconds published, seconds fitted.
+    """Each GPU link's published times: bytes in a row, seconds published and fitted.
 
     The bytes are 2 (N - 1) / N of the tensor, as in a ring. By this factor nccl-tests
     turns the tensor's bytes per second into its bus bandwidth.

@@ -20,7 +20,7 @@ def loopback_bytes() -> int:
 
 
 def megabytes_per_rank(call: Callable[[], None], rounds: int = 5) -> float:
-    """Runs in each rank: MB that all ranks together send for one `call`, divided by
+    """Runs in each rank: MB on the loopback for one `call` of all ranks, divided by
     their number; the least of some rounds, for other programs may send as well."""
     least = float("inf")
     for _ in range(rounds):

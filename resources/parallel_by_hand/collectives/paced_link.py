@@ -42,7 +42,7 @@ class PacedLink:
 
 
 class ArrivingMessage:
-    """A message on its way in: it cannot be through before the one ahead of it."""
+    """A message over a paced link: it cannot arrive before the one ahead of it."""
 
     def __init__(self, link: PacedLink, tensor: torch.Tensor, work: dist.Work | None):
         self.link, self.seconds, self.work = link, link.seconds(tensor), work
@@ -74,7 +74,7 @@ def paced_link(alpha: float, beta: float) -> Iterator[PacedLink]:
 
 @contextmanager
 def messages_paced_by(link: PacedLink) -> Iterator[None]:
-    """Inside a rank: every point-to-point message goes through `link`."""
+    """Inside a rank: every point-to-point message goes through this paced `link`."""
     paced = {"isend": link.isend, "irecv": link.irecv}  # torch compares them by `is`
     patched = (
         mock.patch.multiple(where, **paced) for where in (distributed_c10d, dist)

@@ -20,7 +20,7 @@ Held = dict[int, int | None]
 
 
 class CollectiveRun(NamedTuple):
-    """What one run has shown: a row for each rank, and its meter."""
+    """Who holds what in one run: a row for each rank, and its meter."""
 
     before: list[Held]
     after: list[Held]
@@ -33,11 +33,7 @@ def run_collectives(
     world_size: int = 4,
     size: int = 1,
 ) -> dict[str, CollectiveRun]:
-    """Run these operations of `library`, with `size` numbers in each piece.
-
-    `library` is `torch.distributed`, or a module with functions of the same names and
-    arguments, such as `eight_collectives`. All run in one start of the ranks.
-    """
+    """Who holds what in these operations of `library`, `size` numbers in each piece."""
     for operation in operations:
         if operation not in ON_LABELLED_PIECES:
             allowed = ", ".join(ON_LABELLED_PIECES)

@@ -13,7 +13,7 @@ from sidebyside import device, load_digits, span
 
 
 def sum_gradients_over_ranks(model: nn.Module) -> int:
-    """Give every rank the sum of all gradients, in one message; its bytes."""
+    """Give every process the sum of all gradients, in one message; its bytes."""
     trained = [p for p in model.parameters() if p.grad is not None]
     message = torch.cat([p.grad.flatten() for p in trained])
     dist.all_reduce(message)

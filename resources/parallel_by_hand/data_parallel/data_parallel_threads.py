@@ -17,7 +17,7 @@ from sidebyside import span
 
 
 def replica_places(replicas: int) -> list[torch.device]:
-    """A GPU for each replica if there are so many; else all of them on the CPU."""
+    """For replicas in threads: a GPU for each if there are so many, else the CPU."""
     if torch.cuda.device_count() >= replicas:
         return [torch.device("cuda", number) for number in range(replicas)]
     return [torch.device("cpu")] * replicas
@@ -53,7 +53,7 @@ def call_in_threads(function: Callable, *lists: list) -> list:
 
 
 def call_one_by_one(function: Callable, *lists: list) -> list:
-    """The same, without threads."""
+    """`call_in_threads` without threads: one call after the other."""
     return list(map(function, *lists))
 
 
@@ -136,12 +136,12 @@ def _backward_of_replica(output: torch.Tensor, slope: torch.Tensor) -> None:
 
 
 def make_digit_model() -> nn.Module:
-    """The same small network at every call: 64 pixels in, scores of ten digits out."""
+    """For threads and processes: a small network for digits, the same at every call."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def largest_difference(one: nn.Module, other: nn.Module) -> float:
-    """Between the parameters of two models."""
+    """The largest difference of the parameters of two replicas."""
     pairs = zip(one.parameters(), other.parameters(), strict=True)
     return torch.stack([(a.cpu() - b.cpu()).abs().max() for a, b in pairs]).max().item()

@@ -22,13 +22,14 @@ LR, LONGEST = 0.5, 0.25
 
 
 def make_model(seed: int = 0) -> nn.Module:
+    """The small network that the exhibits train; equal for equal seeds."""
     torch.manual_seed(seed)
     layers = nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10)
     return nn.Sequential(*layers).to(device(), torch.float64)
 
 
 def make_trained_model() -> nn.Module:
-    """The same in every rank, and good enough to be tested."""
+    """The exhibits' network, the same in every rank, and good enough to be tested."""
     model, (images, labels) = make_model(), load_digits("train")
     sgd = torch.optim.SGD(model.parameters(), lr=LR)
     for _ in range(40):
@@ -40,7 +41,7 @@ def make_trained_model() -> nn.Module:
 
 
 def my_share(labels: torch.Tensor) -> slice:
-    """Every second image for each of two ranks, every third for each of three ..."""
+    """An exhibit's share: every second image for each of two ranks, every third ..."""
     return slice(dist.get_rank(), None, dist.get_world_size())
 
 

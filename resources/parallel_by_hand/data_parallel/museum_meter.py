@@ -17,12 +17,12 @@ from sidebyside import device, load_digits, run_ranks
 
 
 def exhibit_lines(name: str) -> list[str]:
-    """The program's lines; the first has number 1."""
+    """The lines of a program in the museum; the first has number 1."""
     return inspect.getsource(EXHIBITS[name]).splitlines()
 
 
 def repaired_exhibit(name: str, changes: dict[int, str]) -> str:
-    """The program with new text for some lines: `code_with_changed_lines`."""
+    """The museum's program with new text for some lines: `code_with_changed_lines`."""
     return code_with_changed_lines(name, exhibit_lines(name), changes)
 
 
@@ -34,7 +34,7 @@ def program_of_exhibit(code: str, name: str):
 
 
 def museum_batches(name: str, ranks: int, steps: int = 4) -> list[tuple]:
-    """What the program trains on: equal shares for all ranks, but for D and F."""
+    """What a program of the museum trains on: equal shares, but for D and F."""
     if name == "F":
         return [_museum_digits(load_digits("test"))]
     size = 32 * ranks - 23 if name == "D" else 12 * ranks
@@ -49,11 +49,7 @@ def _museum_digits(part: tuple) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _run_exhibits(codes: dict[str, str], ranks: int) -> dict[str, SimpleNamespace]:
-    """Runs in each rank: what each program has shown of itself.
-
-    `models`: all parameters at the start and after each step, for each replica here;
-    `said`: numbers, such as an accuracy; `storages`: how many weights there are here.
-    """
+    """Runs in each rank: what each program has shown of itself."""
     return {name: _run_exhibit(code, name, ranks) for name, code in codes.items()}
 
 
@@ -77,7 +73,7 @@ def _flat_exhibit_model(model: nn.Module) -> torch.Tensor:
 
 
 def train_exhibit_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Tensor:
-    """What one process does with the same batches: the parameters after each step."""
+    """For the museum's meter: one process on the same batches, step by step."""
     model = make_model()
     nn.utils.vector_to_parameters(start.clone().to(device()), model.parameters())
     sgd, history = torch.optim.SGD(model.parameters(), lr=LR), [start]
@@ -92,6 +88,7 @@ def train_exhibit_alone(name: str, ranks: int, start: torch.Tensor) -> torch.Ten
 
 
 def exhibit_accuracy_alone() -> float:
+    """For the museum's meter: what one process finds right on the data of F."""
     [(x, y)] = museum_batches("F", 1)
     return (exhibits.make_trained_model()(x).argmax(1) == y).double().mean().item()
 
@@ -99,7 +96,7 @@ def exhibit_accuracy_alone() -> float:
 def look_at_exhibits(
     codes: dict[str, str], ranks: int = 2, timeout: float = 60
 ) -> dict:
-    """Run all programs in so many ranks; A with so many replicas in one rank."""
+    """Run the museum's programs in so many ranks; A with its replicas in one rank."""
     options = {"world_size": ranks, "timeout": timeout}
     found = run_ranks(_run_exhibits, codes, ranks, **options)
     return {name: _of_all_ranks([rank[name] for rank in found], name) for name in codes}

@@ -15,7 +15,7 @@ ANYWHERE = None  # an operation with this device may run on any
 
 
 class Operation(NamedTuple):
-    """One node of the graph.
+    """One node of the graph of operations.
 
     `takes` is its time on the simulated clock. Real work is done by `compute`, which
     gets the results of `inputs` as its arguments, in their order.
@@ -38,17 +38,17 @@ def operations_of(functions: Mapping[str, Callable]) -> list[Operation]:
 
 
 def placed(graph: list[Operation], placement: Mapping[str, Hashable]):
-    """The same graph with the devices that `placement` names."""
+    """The graph's operations with the devices that `placement` names."""
     return [op._replace(device=placement[op.name]) for op in graph]
 
 
 def placed_anywhere(graph: list[Operation]) -> list[Operation]:
-    """The same graph, with one ready queue for all devices."""
+    """The graph's operations, with one ready queue for all devices."""
     return [op._replace(device=ANYWHERE) for op in graph]
 
 
 def with_transfers(graph: list[Operation], takes: float = 1) -> list[Operation]:
-    """The same graph, with a send and a recv where an edge crosses devices.
+    """The graph with more operations: a send and a recv where an edge crosses devices.
 
     A send occupies the link, a lane such as "0→1", for the time `takes`; a recv hands
     the value over on the other side and takes no time. A value that several operations
@@ -85,17 +85,17 @@ def _take_from_link(value):
 
 
 def transfers_in(graph: list[Operation]) -> list[str]:
-    """The names of the values that are sent, each with its link."""
+    """The names of values that operations send to other devices, each with its link."""
     return [op.name[5:] for op in graph if op.name.startswith("send ")]
 
 
 def total_work(graph: list[Operation]) -> float:
-    """How long one device would take."""
+    """How long one device would take for all operations."""
     return sum(op.takes for op in graph)
 
 
 def longest_path(graph: list[Operation]) -> float:
-    """The time that no number of devices can save: the longest chain of inputs."""
+    """The time that all operations take at least: the longest chain of inputs."""
     return max(longest_paths_to_the_end(graph).values(), default=0)
 
 

@@ -10,7 +10,7 @@ from sidebyside.timeline.lanes import Bar, extent_of_lanes, shares_of_lane, writ
 
 
 class RanOperation(NamedTuple):
-    """`operation` ran on `device` from `start` to `end`."""
+    """`operation` ran on a simulated `device` from `start` to `end`."""
 
     start: float
     end: float
@@ -44,7 +44,7 @@ class SimulatedDevices:
 
 
 def devices_of_operations(graph: list[Operation]) -> list[Hashable]:
-    """The devices that the operations name: numbers first, then links."""
+    """The devices to simulate, as the operations name them: numbers, then links."""
     return sorted({op.device for op in graph}, key=lambda d: (isinstance(d, str), d))
 
 
@@ -60,7 +60,7 @@ def simulate_dataflow(
 
 
 def makespan(ran: list[RanOperation]) -> float:
-    """The time at which the last operation ends."""
+    """The time at which the last operation ends on simulated devices."""
     return max((run.end for run in ran), default=0)
 
 
@@ -69,7 +69,7 @@ def draw_dataflow(
     stamp: str = "simulated",
     unit: str = "slots",
 ):
-    """A lane for each device and each link; grey is idle. In one panel, or several."""
+    """A lane for each simulated device and link; grey is idle. In one panel or more."""
     from sidebyside.timeline.lanes_picture import (
         draw_lanes,  # slow, and letters need none
     )
@@ -99,7 +99,7 @@ def _lane_name(device: Hashable) -> str:
 
 
 def dataflow_text(ran: list[RanOperation]) -> str:
-    """The same in letters: for each lane, from when to when which operation ran."""
+    """What simulated devices did, in letters: by lane, when which operation ran."""
     lines = []
     for name, bars in _lanes(ran).items():
         parts = [f"{bar.labels[0]} {bar.start:g}-{bar.end:g}" for bar in bars]
@@ -108,7 +108,7 @@ def dataflow_text(ran: list[RanOperation]) -> str:
 
 
 def dataflow_letters(ran: list[RanOperation], columns: int = 60) -> str:
-    """A picture for terminals: the first letter of each operation's kind, dots idle."""
+    """The same for terminals: first letters of the operations' kinds, dots idle."""
     lanes = _lanes(ran)
     start, end = extent_of_lanes(lanes)
     column, wide = (end - start) / columns or 1, max(map(len, lanes))

@@ -37,7 +37,7 @@ NETWORK = {  # the names of the parameters are the operations whose results are 
 
 
 def make_two_branches(hidden: int = 1024) -> dict[str, torch.Tensor]:
-    """The weights, the same in every call: A and B 32 x hidden, C and D hidden x 10."""
+    """The two branches' weights, always equal: A, B 32 x hidden, C, D hidden x 10."""
     dice = torch.Generator().manual_seed(13)
     shapes = {"A": (32, hidden), "B": (32, hidden), "C": (hidden, 10)}
     shapes["D"] = shapes["C"]
@@ -62,12 +62,12 @@ def graph_of_two_branches(weights, images, labels) -> list[Operation]:
 
 
 def by_branch(graph: list[Operation]) -> dict[str, int]:
-    """The branch of the upper half on device 0, all the rest on device 1."""
+    """The upper of the two branches on device 0, all the rest on device 1."""
     return {op.name: 0 if op.name in ON_DEVICE_0 else 1 for op in graph}
 
 
 def run_two_branches(weights, images, labels, placement, execute=execute_dataflow):
-    """Forward and backward on devices that compute: the machine, with all values."""
+    """The two branches, run on devices that compute: the machine, with all values."""
     graph = graph_of_two_branches(weights, images, labels)
     graph = with_transfers(placed(graph, placement))
     with ThreadDevices(devices_of_operations(graph)) as machine:
@@ -76,7 +76,7 @@ def run_two_branches(weights, images, labels, placement, execute=execute_dataflo
 
 
 def plain_gradients(weights, images, labels) -> dict[str, torch.Tensor]:
-    """What autograd says, in one thread: the loss and the gradient of each weight."""
+    """What autograd says of the two branches: the loss, each weight's gradient."""
     w = {name: value.clone().requires_grad_() for name, value in weights.items()}
     upper, lower = images[:, :32], images[:, 32:]
     y = torch.tanh(upper @ w["A"]) @ w["C"] + torch.tanh(lower @ w["B"]) @ w["D"]
@@ -86,6 +86,6 @@ def plain_gradients(weights, images, labels) -> dict[str, torch.Tensor]:
 
 
 def largest_gap(values, expected) -> float:
-    """The largest difference between a number of `expected` and that of `values`."""
+    """How far the two branches' `values` are from `expected`, at the most."""
     gaps = [values[n].cpu() - expected[n].cpu() for n in expected]
     return torch.stack([gap.abs().max() for gap in gaps]).max().item()

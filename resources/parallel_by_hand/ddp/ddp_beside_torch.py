@@ -20,14 +20,14 @@ TORCHS = nn.parallel.DistributedDataParallel
 
 
 def make_wide() -> nn.Module:
-    """2.2 million parameters in eight tensors: enough to see them travel."""
+    """To set DDP beside torch's: 2.2 million parameters in eight tensors."""
     torch.manual_seed(0)
     sizes = [(64, 1024), (1024, 1024), (1024, 1024)]
     hidden = [layer for size in sizes for layer in (nn.Linear(*size), nn.ReLU())]
     return nn.Sequential(*hidden, nn.Linear(1024, 10)).to(device())
 
 
-class MessageNotes:
+class _MessageNotes:
     """Starts all-reduces, notes their bytes, and draws them from start to arrival."""
 
     def __init__(self):
@@ -49,7 +49,7 @@ class MessageNotes:
         return work.get_future().then(lambda arrived: arrived.value()[0])
 
 
-class BackwardInTwo:
+class _BackwardInTwo:
     """Draws a backward as two spans: until the last gradient is ready, and after."""
 
     def __init__(self, model: nn.Module):
@@ -71,7 +71,7 @@ class BackwardInTwo:
 
 
 def _wrap_wide(
-    kind: str, bucket_mb: float | None, notes: MessageNotes
+    kind: str, bucket_mb: float | None, notes: _MessageNotes
 ) -> DistributedDataParallel | TORCHS:
     if kind == "ours":
         bucket_bytes = int(25 if bucket_mb is None else bucket_mb) * 2**20
@@ -82,8 +82,8 @@ def _wrap_wide(
 
 
 def bytes_of_messages(kind: str, bucket_mb: float | None = None) -> list[list[int]]:
-    """Runs in each rank: the bytes of every message, for each of three steps."""
-    notes, steps = MessageNotes(), []
+    """Runs in each rank: bytes of every DDP message, for each of three steps."""
+    notes, steps = _MessageNotes(), []
     replica = _wrap_wide(kind, bucket_mb, notes)
     for _ in range(3):
         replica(torch.ones(2, 64, device=device())).sum().backward()
@@ -93,9 +93,9 @@ def bytes_of_messages(kind: str, bucket_mb: float | None = None) -> list[list[in
 
 
 def draw_sixth_step(kind: str, bucket_mb: float = 1) -> None:
-    """Runs in each rank: six steps, of which the last is drawn."""
+    """Runs in each rank: six steps of DDP, ours or torch's; the last one is drawn."""
     x, y = (tensor[:128].to(device()) for tensor in load_digits("train"))
-    notes = MessageNotes()
+    notes = _MessageNotes()
     replica = _wrap_wide(kind, bucket_mb, notes)
     for _ in range(5):
         F.cross_entropy(replica(x), y).backward()
@@ -104,13 +104,13 @@ def draw_sixth_step(kind: str, bucket_mb: float = 1) -> None:
     dist.barrier()
     with span("forward"):
         loss = F.cross_entropy(replica(x), y)
-    BackwardInTwo(replica.module).run(loss)
+    _BackwardInTwo(replica.module).run(loss)
 
 
 def time_in_turn(
     make_network: Callable, images: int = 64, rounds: int = 12, steps: int = 3
 ) -> dict[str, list[float]]:
-    """Runs in each rank: seconds for the same steps of both, round after round."""
+    """Runs in each rank: seconds for the same steps of our DDP and torch's, in turn."""
     x, y = (tensor[:images].to(device()) for tensor in load_digits())
     replicas = {
         "ours": DistributedDataParallel(make_network(), 2**20),
@@ -130,7 +130,7 @@ def time_in_turn(
 
 
 def ratio_of_steps(make_network: Callable = make_wide) -> float:
-    """Runs in each rank: how many times as long as torch's our step takes."""
+    """Runs in each rank: how many times as long as torch's DDP our step takes."""
     seconds = time_in_turn(make_network)
     pairs = zip(seconds["ours"], seconds["torch's"], strict=True)
     return median(ours / torchs for ours, torchs in pairs)

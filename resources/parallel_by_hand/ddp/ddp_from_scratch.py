@@ -17,14 +17,14 @@ from sidebyside import device, load_digits
 
 
 def start_all_reduce(flat: torch.Tensor, group=None) -> dist.Work | None:
-    """Start to sum `flat` over all ranks, in place; `.wait()` ends when it is done."""
+    """Start DDP's sum of `flat` over all ranks; `.wait()` ends when it is done."""
     return dist.all_reduce(flat, group=group, async_op=True)
 
 
 def fill_buckets(
     parameters: list[nn.Parameter], bucket_bytes: int
 ) -> list[list[nn.Parameter]]:
-    """The parameters in buckets, last one first: about the order of their gradients.
+    """DDP's buckets, last parameter first: about the order of their gradients.
 
     A bucket is full when it holds `bucket_bytes` or more; only the last may hold less.
     """
@@ -37,7 +37,7 @@ def fill_buckets(
 
 
 class Bucket:
-    """Some parameters, whose gradients travel together in one flat tensor."""
+    """Some parameters of DDP, whose gradients travel together in one flat tensor."""
 
     def __init__(self, parameters: list[nn.Parameter], group=None):
         self.parameters, self.ranks = parameters, dist.get_world_size(group)
@@ -136,7 +136,7 @@ def make_ddp_model(seed: int = 0) -> nn.Module:
 
 
 def flat_parameters(module: nn.Module) -> torch.Tensor:
-    """All parameters in one vector."""
+    """All parameters of a DDP replica in one vector."""
     return nn.utils.parameters_to_vector(module.parameters()).detach()
 
 

@@ -21,7 +21,7 @@ from sidebyside import device, span
 FORWARD, BACKWARD = 0.01, 0.03  # seconds that a layer computes
 
 
-class SleepAsOverlapLayer(torch.autograd.Function):
+class _Sleep(torch.autograd.Function):
     """The identity, which sleeps forward and backward as if it computed."""
 
     @staticmethod
@@ -35,18 +35,18 @@ class SleepAsOverlapLayer(torch.autograd.Function):
         return gradient
 
 
-class SleepingOverlapLayer(nn.Linear):
+class _SleepingLayer(nn.Linear):
     """A layer of 64 parameters that takes 10 ms forward and 30 ms backward."""
 
     def __init__(self):
         super().__init__(8, 8, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return SleepAsOverlapLayer.apply(super().forward(x))
+        return _Sleep.apply(super().forward(x))
 
 
 class SlowLink(PacedLink):
-    """The paced link for whole all-reduces: each takes alpha, one at a time."""
+    """The paced link of the overlap: a whole all-reduce takes alpha, one at a time."""
 
     def __init__(self, milliseconds: float):
         super().__init__(alpha=milliseconds / 1e3, beta=0)
@@ -71,11 +71,12 @@ class SlowLink(PacedLink):
 
 
 def name_wire() -> None:
+    """Spans of messages that overlap appear in a lane called wire."""
     current_thread().name = "wire"  # so is its lane in a timeline
 
 
 def step_after_backward(milliseconds: float) -> float:
-    """Runs in each rank: the seconds of a step whose messages leave after backward."""
+    """Runs in each rank: seconds of a step without overlap: messages after backward."""
     model, link = four_sleeping_layers(), SlowLink(milliseconds)
 
     def average() -> None:
@@ -86,7 +87,7 @@ def step_after_backward(milliseconds: float) -> float:
 
 
 def step_during_backward(milliseconds: float) -> float:
-    """The same, but each message leaves as soon as its gradient is ready."""
+    """The same with overlap: a message leaves as soon as its gradient is ready."""
     model, link = four_sleeping_layers(), SlowLink(milliseconds)
     messages = []
 
@@ -99,6 +100,7 @@ def step_during_backward(milliseconds: float) -> float:
 
 
 def wait_for_means(messages: list) -> None:
+    """Wait for the messages that overlap with backward; gradients become means."""
     for parameter, message in messages:
         message.wait()
         parameter.grad /= dist.get_world_size()
@@ -106,8 +108,9 @@ def wait_for_means(messages: list) -> None:
 
 
 def four_sleeping_layers() -> nn.Module:
+    """The network whose backward overlaps: its layers sleep instead of computing."""
     torch.manual_seed(0)
-    return nn.Sequential(*(SleepingOverlapLayer() for _ in range(4))).to(device())
+    return nn.Sequential(*(_SleepingLayer() for _ in range(4))).to(device())
 
 
 def _step_through_link(model: nn.Module, link: SlowLink, average: Callable) -> float:

@@ -76,7 +76,7 @@ def _expect_warning() -> list[int]:
 
 
 def any_rank_has(warnings: list[int]) -> bool:
-    """The same answer in each rank, so that all of them stop after the same epoch."""
+    """The same answer in each rank that trains digits, so that all stop together."""
     count = torch.tensor(float(len(warnings)), device=device())
     dist.all_reduce(count)
     return count.item() > 0

@@ -61,7 +61,7 @@ def gossip_values(rounds: int, weights: Tensor) -> list[float]:
 
 
 def random_neighbours(ranks: int, meetings: int, seed: int = 0) -> list[tuple]:
-    """Pairs of neighbours on the ring, drawn one after another."""
+    """Pairs of neighbours on the ring that gossip, drawn one after another."""
     dice = Random(seed)
     first = [dice.randrange(ranks) for _ in range(meetings)]
     return [(rank, (rank + 1) % ranks) for rank in first]
@@ -86,7 +86,7 @@ def gossip_in_pairs(pairs: list[tuple]) -> list[float]:
 
 
 def pair_factor(ranks: int) -> float:
-    """By how much a random meeting shrinks the squared distance: at most, on average.
+    """By how much gossip in pairs shrinks the squared distance: at most, on average.
 
     The second-largest eigenvalue of the mean of all pairs' mixing matrices.
     """
@@ -98,12 +98,12 @@ def pair_factor(ranks: int) -> float:
 
 
 def distances(of_ranks: list[list[float]]) -> Tensor:
-    """How far the ranks are from their mean, at the start and after each round."""
+    """How far gossiping ranks are from their mean: at the start, after each round."""
     values = torch.tensor(of_ranks, dtype=torch.float64)
     return (values - values.mean(0)).norm(dim=0)
 
 
 def last_factor(far: Tensor) -> float:
-    """The factor of the last round that left a distance above rounding."""
+    """The factor of the last round of gossip that left a distance above rounding."""
     last = int((far > 1e-9).sum()) - 1
     return (far[last] / far[last - 1]).item()

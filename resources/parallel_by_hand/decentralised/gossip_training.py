@@ -17,7 +17,7 @@ from sidebyside import MessageMeter
 
 
 def gossip_models(model: nn.Module, weights: dict[int, float]) -> None:
-    """While training, a model becomes the weighted mean with its neighbours'."""
+    """In training by gossip, a model becomes the weighted mean with its neighbours'."""
     flat = flat_parameters(model)
     gossip_round(flat, weights)
     vector_to_parameters(flat, model.parameters())

@@ -21,8 +21,8 @@ LOCAL_BATCH, LOCAL_RATE = 8, RATE  # of lesson 8's workers: 0.5
 
 
 class LocalRun(NamedTuple):
-    """What one rank reports: its parameters after each step (row 0: the start), and
-    what it sent."""
+    """What a rank of local SGD reports: its parameters after each step (row 0: the
+    start), and what it sent."""
 
     history: Tensor
     meter: MessageMeter
@@ -31,7 +31,7 @@ class LocalRun(NamedTuple):
 def local_batches(
     rank: int, ranks: int, steps: int, in_order: bool = False, seed: int = 0
 ) -> list[Tensor]:
-    """The indices of this rank's batches, from its own share of the images.
+    """Local SGD's batches of this rank: indices from its own share of the images.
 
     Shares are shuffled, or, if `in_order`, cut from the images sorted by their digit.
     """
@@ -46,26 +46,26 @@ def local_batches(
 
 
 def flat_parameters(model: nn.Module) -> Tensor:
-    """A copy of all parameters, as one vector."""
+    """The parameters of a rank of local SGD in one vector, a copy."""
     return parameters_to_vector(model.parameters()).detach().clone()
 
 
 def local_step(model: nn.Module, mine: Tensor) -> None:
-    """One step of plain SGD on the images with these indices."""
+    """A step of local SGD on the images with these indices."""
     images, labels = digits_here("train")
     step = LOCAL_RATE * flat_gradient(model, images[mine], labels[mine])
     vector_to_parameters(flat_parameters(model) - step, model.parameters())
 
 
 def average_models(model: nn.Module) -> None:
-    """Every rank gets the mean of all models: one ring all-reduce (lesson 10b)."""
+    """A meeting of local SGD: every rank gets the mean of all models (ring of 10b)."""
     flat = flat_parameters(model)
     ring_all_reduce(flat)
     vector_to_parameters(flat / dist.get_world_size(), model.parameters())
 
 
 class OuterMomentum:
-    """Take the mean change of a round for a gradient, and let SGD use momentum on it.
+    """Local SGD with momentum: the mean change of a round is taken for a gradient.
 
     The outer step of DiLoCo (Douillard et al., 2023), with its constants. With rate 1
     and momentum 0 it is `average_models`.
@@ -109,7 +109,7 @@ def train_local_sgd(
 
 @torch.no_grad()
 def loss_of(flat: Tensor, part: str = "train") -> float:
-    """The mean loss of the network with these parameters over all images of `part`."""
+    """The mean loss over all images of `part` with parameters from local SGD."""
     model = digits_network()
     images, labels = digits_here(part)
     vector_to_parameters(flat.to(images.device), model.parameters())
@@ -117,18 +117,18 @@ def loss_of(flat: Tensor, part: str = "train") -> float:
 
 
 def drift(runs: list[LocalRun]) -> Tensor:
-    """After each step, how far the ranks are from their mean: the root of the mean
-    squared distance."""
+    """How far the ranks of local SGD are from their mean after each step: the root of
+    the mean squared distance."""
     models = torch.stack([run.history for run in runs])
     away = models - models.mean(0)
     return away.square().sum(2).mean(0).sqrt()
 
 
 def mean_bytes_sent(runs: list[LocalRun]) -> int:
-    """Bytes that a rank sends in the whole training, on average over the ranks."""
+    """Bytes that a rank sends in all of local SGD, on average over the ranks."""
     return sum(run.meter.bytes_sent for run in runs) // len(runs)
 
 
 def train_with_each(distances: list[int], *options) -> list[LocalRun]:
-    """Runs in each rank: one training for each distance of meetings."""
+    """Runs in each rank: local SGD once for each distance of meetings."""
     return [train_local_sgd(every, *options) for every in distances]

@@ -1,8 +1,4 @@
-"""Peers of which one is slow: in rounds, and out of step.
-
-Steps sleep for a known time, so that the picture is the same on any machine. What they
-would train is left out; what they mix is one number each.
-"""
+"""Peers of which one is slow: in rounds, and out of step."""
 
 from threading import Lock, Thread
 from time import perf_counter, sleep

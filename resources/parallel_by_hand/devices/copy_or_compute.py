@@ -20,7 +20,7 @@ Rows = list[list[float]]
 
 
 def multiply_in_python(left: Rows, right: Rows) -> Rows:
-    """A matrix product by a host that is slow at it."""
+    """What the host computes itself: a matrix product at which it is slow."""
     columns = list(zip(*right, strict=True))
     return [
         [sum(x * y for x, y in zip(row, column, strict=True)) for column in columns]
@@ -32,7 +32,7 @@ MULTIPLY: dict[str, Callable] = {"python": multiply_in_python, "torch": torch.mm
 
 
 def multiply_in_other_rank(pair: torch.Tensor) -> torch.Tensor | None:
-    """Runs in two ranks: rank 0 sends `pair` (2, n, n) and gets its product back."""
+    """Runs in two ranks: rank 0 copies `pair` (2, n, n) and gets its product back."""
     if dist.get_rank() == 0:
         dist.send(pair, 1)
         product = torch.empty_like(pair[0])
@@ -46,7 +46,7 @@ def multiply_in_other_rank(pair: torch.Tensor) -> torch.Tensor | None:
 def time_here_and_away(
     sizes: list[int], host: str = "python", rounds: int = 7
 ) -> dict[int, tuple[float, float]]:
-    """Runs in two ranks, the host and the device: for each n, seconds of both ways.
+    """Runs in two ranks, host and device: for each n, seconds to compute here, to copy.
 
     The shortest time of the rounds: a busy machine only ever adds to a time.
     """
@@ -82,7 +82,7 @@ def _measure_peak() -> float:
 
 
 def measure_constants(host: str = "python") -> dict[str, float]:
-    """Rates in operations per second, alpha in seconds, beta in seconds per byte."""
+    """For copy or compute: operations per second, alpha and beta of a message."""
     n, seconds = 24, []
     matrix = torch.rand(n, n)
     rows = matrix.tolist()
@@ -98,14 +98,14 @@ def measure_constants(host: str = "python") -> dict[str, float]:
 
 
 def predict_here_and_away(n: int, costs: dict[str, float]) -> tuple[float, float]:
-    """Seconds of 2 n^3 operations here; and away, with 12 n^2 bytes in two messages."""
+    """Seconds to compute 2 n^3 operations, or to copy 12 n^2 bytes in two messages."""
     operations, sent = 2 * n**3, 12 * n**2
     link = 2 * costs["alpha"] + costs["beta"] * sent
     return operations / costs["host"], link + operations / costs["device"]
 
 
 def first_that_pays(times: dict[int, tuple[float, float]]) -> int | None:
-    """The size from which on, and up to the last, sending away is quicker."""
+    """From which size on it pays to copy instead of to compute, up to the last."""
     first = None
     for n in sorted(times, reverse=True):
         if times[n][1] >= times[n][0]:

@@ -39,11 +39,7 @@ def time_here_and_on_gpu(
 
 
 def measure_gpu_constants(pinned: bool, n: int = 1024) -> dict[str, float]:
-    """Rates in operations per second; alpha and beta of a copy to the GPU.
-
-    alpha is in seconds, beta in seconds per byte. The rates are those of a product of
-    n rows.
-    """
+    """Rates in operations per second; alpha and beta of a copy to the GPU."""
     products = least_seconds(
         [_multiply_here(torch.rand(2, n, n)), multiply_matrix(n, n)]
     )

@@ -8,7 +8,7 @@ import torch
 from sidebyside import device
 
 
-def copy_then_compute(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
+def _copy_then_compute(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
     """One stream: it copies, computes, copies, computes."""
     batches = (batch.to(device(), non_blocking=True) for batch in host)
     return [(batch @ weight).sum(0) for batch in batches]
@@ -26,11 +26,11 @@ def copy_one_ahead(host: list, weight: torch.Tensor) -> list[torch.Tensor]:
     return sums
 
 
-STREAMS = {"one stream": copy_then_compute, "two streams": copy_one_ahead}
+STREAMS = {"one stream": _copy_then_compute, "two streams": copy_one_ahead}
 
 
 def time_streams(host: list, weight: torch.Tensor) -> dict[str, float]:
-    """Seconds of each way, for batches in pinned memory."""
+    """Seconds with one stream of the GPU and with two, for batches in pinned memory."""
     return {name: _seconds_of(way, host, weight) for name, way in STREAMS.items()}
 
 

@@ -23,7 +23,7 @@ def _launch_in_turn(
 
 
 def three_clocks(orders: int, seconds: float, waiting: int = 0) -> dict[str, float]:
-    """What three ways to time the same orders say, in seconds."""
+    """A host that runs ahead: what three ways to time its orders say, in seconds."""
     with QueueDevice("device") as device:
         _launch_in_turn(device, "others", waiting, seconds)
         before = device.record_event()
@@ -43,7 +43,7 @@ def three_clocks(orders: int, seconds: float, waiting: int = 0) -> dict[str, flo
 
 
 def three_clocks_of_gpu(orders: int, size: int = 4096) -> dict[str, float]:
-    """The same for matrix products on a GPU, in seconds."""
+    """A host that runs ahead of a GPU: three times for matrix products, in seconds."""
     matrix = torch.rand(size, size, device="cuda")
     torch.mm(matrix, matrix)  # the first call is slower: libraries are loaded
     torch.cuda.synchronize()
@@ -65,5 +65,6 @@ def three_clocks_of_gpu(orders: int, size: int = 4096) -> dict[str, float]:
 
 
 def print_clocks(readings: dict[str, float]) -> None:
+    """A line for each clock of a host that runs ahead."""
     for way, seconds in readings.items():
         print(f"  {way:<18} {1e3 * seconds:9.3f} ms")

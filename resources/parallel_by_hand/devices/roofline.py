@@ -16,7 +16,7 @@ from sidebyside import COLOURS, device, figure
 ROUNDS = 20
 
 
-def vector_length() -> int:
+def _vector_length() -> int:
     """So many float32 numbers that no cache holds them, and a GPU has work to do."""
     return 8_000_000 if device().type == "cpu" else 2**28
 
@@ -42,7 +42,7 @@ class RooflineOperation(NamedTuple):
 def least_seconds(
     operations: Iterable[RooflineOperation], rounds: int = ROUNDS
 ) -> dict[RooflineOperation, float]:
-    """The shortest time of each, of several rounds in turn.
+    """For the roofline: the shortest time of each, of several rounds in turn.
 
     A busy machine only ever adds to a time, so the shortest is nearest to the truth.
     """
@@ -60,15 +60,16 @@ def least_seconds(
 
 
 def copy_vector(numbers: int | None = None) -> RooflineOperation:
-    """No arithmetic: it measures the bandwidth of the memory."""
-    numbers = numbers or vector_length()
+    """For the roofline, no arithmetic: it measures the bandwidth of the memory."""
+    numbers = numbers or _vector_length()
     source = torch.rand(numbers, device=device())
     target = torch.empty_like(source)
     return RooflineOperation("copy", 0, 8 * numbers, lambda: target.copy_(source))
 
 
 def add_vectors() -> RooflineOperation:
-    numbers = vector_length()
+    """For the roofline: one addition for three numbers that are moved."""
+    numbers = _vector_length()
     a, b = torch.rand(2, numbers, device=device())
     c = torch.empty_like(a)
     return RooflineOperation(
@@ -77,7 +78,7 @@ def add_vectors() -> RooflineOperation:
 
 
 def multiply_matrix(size: int, columns: int) -> RooflineOperation:
-    """A square matrix times a matrix of so many columns; one column is a vector."""
+    """For the roofline: a square matrix times so many columns; one is a vector."""
     a = torch.rand(size, size, device=device())
     b = torch.rand(size, columns, device=device())
     c = torch.empty(size, columns, device=device())

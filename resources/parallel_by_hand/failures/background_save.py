@@ -52,6 +52,7 @@ class BackgroundSaver:
 
 
 def write_to_slow_disk(state: dict, path: Path, seconds: float = 0.15) -> None:
+    """What a save in the background does: write, which takes a while."""
     with span("write"):
         sleep(seconds)
         save_atomically(state, path)
@@ -102,7 +103,7 @@ def steps_in_file(folder: Path, copying: bool) -> set[int]:
 
 
 def measure_pauses(folder: Path, megabytes: int = 64, rounds: int = 5) -> dict:
-    """Seconds that training stands still for one checkpoint: medians over rounds."""
+    """Seconds that training stands still for a save, in the background or not."""
     state = {"weights": torch.ones(megabytes * 250_000)}
     path, pauses = folder / "large.pt", {"in line": [], "in the background": []}
     with BackgroundSaver() as saver:

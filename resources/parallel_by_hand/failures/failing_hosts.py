@@ -63,7 +63,7 @@ def train_on_failing_hosts(
     A link that is cut comes back after `mend` seconds, unless that is 0.
     """
     with two_hosts() as hosts:
-        clock = AccidentClock()
+        clock = _Clock()
         command = _torchrun_on_one_of("1:2", hosts[0], program, *args)
         env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # see own_resumable
         programs = [host.start(*command, env=env, **PIPES) for host in hosts]
@@ -94,7 +94,7 @@ def train_on_failing_hosts(
                 clock.say(host.name, "torchrun still waits: we end it")
 
 
-class AccidentClock:
+class _Clock:
     """Prints lines with the seconds since the accident."""
 
     began: float | None = None

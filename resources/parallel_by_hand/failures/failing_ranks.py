@@ -26,6 +26,8 @@ FAILURES = {
 
 
 class LastWords(NamedTuple):
+    """What a rank that is left said when another failed, and when."""
+
     rank: int
     steps: int  # that it finished
     said: str
@@ -34,7 +36,7 @@ class LastWords(NamedTuple):
 
 @contextmanager
 def group_with_time_limit(rank: int, ranks: int, folder: str, limit: float):
-    """This process in a group on the CPU; a collective waits for `limit` seconds."""
+    """For ranks that fail: a group on the CPU; a collective waits `limit` seconds."""
     torch.set_num_threads(1)
     keep_gloo_on_loopback()
     dist.init_process_group(
@@ -72,14 +74,14 @@ def _take_steps(
 
 
 def gist_of_error(error: Exception) -> str:
-    """What of gloo's message says what happened, without files and addresses."""
+    """What of gloo's message says why a rank failed, without files and addresses."""
     says = r"Connection \w+ by peer|Broken pipe|Timed out waiting \d+ms"
     known = re.search(says, str(error))
     return known[0] if known else str(error).splitlines()[0]
 
 
 def ask_survivors(how: str, ranks: int = 3, limit: float = 3) -> list[LastWords]:
-    """The last words of all ranks but the last, which is killed or frozen."""
+    """The last words of all ranks but the last, which fails: killed or frozen."""
     context = context_of_ranks()
     pipes = [context.Pipe() for _ in range(ranks)]
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,7 @@ def _step_left(path: Path) -> int:
 
 
 def limit_file_size(most: int) -> None:
-    """From now on the system kills this process when a file is to have more bytes."""
+    """How a writer is killed: the system does it when a file is to have more bytes."""
     import resource  # not on Windows
 
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python would go on with an error
@@ -62,7 +62,7 @@ def kill_while_writing(save: Callable, kills: int = 6) -> Counter:
     return left
 
 
-def save_again_and_again(save: Callable, path: Path, first: int, outbox) -> None:
+def _save_again_and_again(save: Callable, path: Path, first: int, outbox) -> None:
     """Runs in a process until it is killed; `outbox` gets each step that is saved."""
     end_with_parent()
     step = first
@@ -81,7 +81,7 @@ def kill_at_random_moments(save: Callable, kills: int = 10, seed: int = 0) -> in
         for _ in range(kills):
             inbox, outbox = context.Pipe(duplex=False)
             args = save, path, last + 1, outbox
-            process = context.Process(target=save_again_and_again, args=args)
+            process = context.Process(target=_save_again_and_again, args=args)
             process.start()
             outbox.close()
             last = inbox.recv()  # the first of this process is there

@@ -18,13 +18,13 @@ from sidebyside.timeline.spans import label_process
 
 
 class TooManyRestarts(RuntimeError):
-    """A rank died once more than the agent starts ranks again."""
+    """A rank died once more than our own agent starts ranks again."""
 
 
 def run_with_restarts(
     train: Callable, ranks: int, *args, max_restarts: int = 3, elastic: bool = False
 ) -> int:
-    """Call `train(life, *args)` in `ranks` connected processes until all end well.
+    """Our own agent: call `train(life, *args)` in `ranks` processes until all end well.
 
     If one dies, all are killed and started again, those that were well too: without
     it, they could only wait. Each start is a *life*, counted from 0. With `elastic`
@@ -77,7 +77,7 @@ def _wait_for_crew(crew: list) -> bool:
 def join_and_train(
     train: Callable, rank: int, ranks: int, meeting: str, life: int, *args
 ) -> None:
-    """Runs in a process of its own: join the group, train, leave the group."""
+    """Runs in a process of our own agent: join the group, train, leave the group."""
     end_with_parent()
     label_process(f"rank {rank}")
     torch.set_num_threads(1)

@@ -8,7 +8,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from parallel_by_hand.failures.failure_clock import Machine, progress_at_last_failure
+from parallel_by_hand.failures.checkpoint_interval import (
+    Machine,
+    progress_at_last_failure,
+)
 from sidebyside import span
 from sidebyside.programs.run_program import end_with_parent
 from sidebyside.ranks.launch import context_of_ranks
@@ -16,6 +19,8 @@ from sidebyside.timeline.spans import label_process
 
 
 class SurvivedKills(NamedTuple):
+    """The share of time that counted despite real kills, and what was predicted."""
+
     goodput: float  # computing that was saved, as a share of all the time
     predicted: float  # what the simulated clock says for the same failures
 
@@ -44,7 +49,7 @@ def _compute_and_save(path: Path, every: float, save: float, inbox) -> None:
             os.replace(unfinished, path)
 
 
-class SpareProcesses:
+class _SpareProcesses:
     """Processes that stand by, so that starting one takes none of the clock's time."""
 
     def __init__(self, number: int, *args):
@@ -77,14 +82,10 @@ class SpareProcesses:
 def survive_kills(
     every: float, machine: Machine, failures: Sequence[float]
 ) -> SurvivedKills:
-    """Train until the last of the `failures`, seconds from now, and the restart after.
-
-    What was saved by then counts. A spare process goes on `machine.restart` seconds
-    after each kill, if it has not been killed itself by then.
-    """
+    """Train until the last of the `failures`, in seconds, and the restart after it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rounds")
-        spares = SpareProcesses(len(failures), path, every, machine.save)
+        spares = _SpareProcesses(len(failures), path, every, machine.save)
         try:
             began = monotonic() + 0.1
             ready = began

@@ -18,7 +18,7 @@ from sidebyside import span
 
 
 class Life(NamedTuple):
-    """From the start of all ranks to the end of all, or of one."""
+    """A life of the resumed training: from the start of all ranks to the end of one."""
 
     number: int
     ranks: int
@@ -30,7 +30,7 @@ class Life(NamedTuple):
 
 
 class Run(NamedTuple):
-    """`accidents` maps a life to (rank, step): after it this rank is killed."""
+    """A run to be resumed. `accidents` maps a life to the (rank, step) of its end."""
 
     folder: Path
     steps: int
@@ -93,6 +93,6 @@ def _note_in_log(run: Run, life: int, step: int) -> None:
 
 
 def trained_parameters(run: Run) -> torch.Tensor:
-    """All parameters of the run's checkpoint, in one vector."""
+    """All parameters of the resumed run's checkpoint, in one vector."""
     model = load_checkpoint(run.checkpoint)["model"]
     return torch.cat([tensor.flatten() for tensor in model.values()])

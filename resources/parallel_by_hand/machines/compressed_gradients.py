@@ -31,8 +31,8 @@ WAYS_TO_SEND = (
 
 
 class CompressedTraining(NamedTuple):
-    """What a rank reports: bytes and seconds per step over eight steps, once all has
-    settled; the loss over all training images; all parameters."""
+    """What a rank reports of compressed training: bytes and seconds per step over
+    eight settled steps; the loss over all training images; all parameters."""
 
     bytes_per_step: int
     seconds_per_step: float
@@ -41,7 +41,7 @@ class CompressedTraining(NamedTuple):
 
 
 def wide_digits_network() -> nn.Sequential:
-    """301,066 parameters, the same on all ranks: 1.2 MB of gradients for each step."""
+    """The network whose gradients are compressed: 301,066 numbers, 1.2 MB a step."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layers = nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU()
@@ -49,7 +49,7 @@ def wide_digits_network() -> nn.Sequential:
 
 
 def top_k_mean(gradient: Tensor, memory: Tensor, k: int) -> Tensor:
-    """The mean over all ranks of the k largest entries that each one has.
+    """Compressed gradients: the mean over all ranks of the k largest that each one has.
 
     What is not sent now stays in `memory`, and is added to the next gradient: this is
     *error feedback*. Seide et al., 2014 (for 1 bit); Aji and Heafield, 2017; Stich et
@@ -70,7 +70,7 @@ def top_k_mean(gradient: Tensor, memory: Tensor, k: int) -> Tensor:
     return total / ranks
 
 
-class SendsTopK:
+class _SendsTopK:
     """backward, then the gradients become the mean of what all ranks have sent."""
 
     def __init__(self, model: nn.Module, forgets: bool = False):
@@ -108,11 +108,11 @@ def _replica(model: nn.Module, way: str) -> nn.Module:
 
 
 def train_over_link(way: str, steps: int = 4 * EVERY) -> CompressedTraining:
-    """Runs in each rank: train on the rank's own share of the digits, sending `way`."""
+    """Runs in each rank: train on its share of the digits, sending `way`."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = wide_digits_network()
     replica = _replica(model, way)
-    top_k = SendsTopK(model, way.endswith("forgets")) if "top-k" in way else None
+    top_k = _SendsTopK(model, way.endswith("forgets")) if "top-k" in way else None
     sgd = torch.optim.SGD(model.parameters(), lr=RATE_OF_LEARNING)
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
     dice, notes = torch.Generator().manual_seed(rank), []
@@ -145,12 +145,13 @@ def _settled(notes: list[tuple[int, float]]) -> tuple[int, float]:
 
 
 def average_parameters(model: nn.Module) -> None:
-    """A meeting of local SGD: every rank gets the mean of all models."""
+    """Instead of compressed gradients: every rank gets the mean of all models."""
     flat = parameters_to_vector(model.parameters()).detach()
     dist.all_reduce(flat)
     vector_to_parameters(flat / dist.get_world_size(), model.parameters())
 
 
 def describe_training(way: str, found: CompressedTraining) -> str:
+    """A line of the table of compressed gradients."""
     seconds = f"{1000 * found.seconds_per_step:.0f} ms"
     return f"{way:<15} {found.bytes_per_step:14,} {seconds:>15} {found.loss:6.2f}"

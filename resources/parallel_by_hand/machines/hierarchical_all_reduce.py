@@ -73,7 +73,7 @@ ALL_REDUCES_OF_MACHINES = {
 def time_across(
     way: str, elements: int, per_machine: int, rounds: int = 2
 ) -> HierarchicalCrossing:
-    """Runs in each rank: an all-reduce of `elements` float32 numbers, some rounds.
+    """Runs in each rank: an all-reduce, flat or hierarchical, of so many numbers.
 
     Rank r holds 10 ** r: each digit of the sum says who has been counted.
     """
@@ -116,5 +116,5 @@ def _link_megabytes() -> float:
 
 
 def bytes_across(found: list[HierarchicalCrossing], per_machine: int) -> int:
-    """Bytes of an all-reduce that leave the first machine, or any other."""
+    """Bytes of an all-reduce, flat or hierarchical, that leave the first machine."""
     return sum(one.crossed for one in found[:per_machine])

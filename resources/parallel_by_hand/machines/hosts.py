@@ -93,7 +93,7 @@ class Host:
 
 
 def processes_on_host(program: subprocess.Popen) -> list[psutil.Process]:
-    """What runs on the host behind a Popen of `Host.start`, the program first.
+    """What runs on a host behind a Popen of `Host.start`, the program first.
 
     Their numbers are those that this system knows them by: `.kill()` reaches them.
     """
@@ -103,7 +103,7 @@ def processes_on_host(program: subprocess.Popen) -> list[psutil.Process]:
 
 
 def bytes_sent_through(interface: str = "eth0", table: str = "/proc/net/dev") -> int:
-    """Bytes that have left through a network interface so far, headers included.
+    """Bytes that a host has sent through a network interface, headers included.
 
     Where it is called: in a rank on a host, "eth0" is the link.
     """

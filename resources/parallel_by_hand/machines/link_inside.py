@@ -72,7 +72,7 @@ class LinkInside(PacedLink):
 
 @contextlib.contextmanager
 def one_process_at_a_time(path: str) -> Iterator[None]:
-    """Processes that name the same file take turns; where there is no such lock
+    """A link's processes that name the same file take turns; where there is no lock
     (Windows), they do not."""
     try:
         import fcntl

@@ -14,7 +14,7 @@ import traceback
 from typing import Any, NamedTuple
 
 
-class ServedJob(NamedTuple):
+class _Job(NamedTuple):
     """What a host has to do: `here` ranks of `world`, the first of them `first`."""
 
     work: bytes  # the function and its arguments, pickled by value
@@ -27,12 +27,13 @@ class ServedJob(NamedTuple):
 
 
 def send_frame(file: Any, data: bytes) -> None:
+    """A frame of bytes to or from the rank server: their number, then they."""
     file.write(len(data).to_bytes(8, "big") + data)
     file.flush()
 
 
 def receive_frame(file: Any) -> bytes:
-    """The next frame; EOFError if the other side has ended."""
+    """The rank server's next frame of bytes; EOFError if the other side has ended."""
     head = file.read(8)
     if len(head) < 8:
         raise EOFError("the other side has ended")
@@ -51,13 +52,13 @@ def serve_ranks() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     while True:
         try:
-            job = ServedJob(*pickle.loads(receive_frame(sys.stdin.buffer)))
+            job = _Job(*pickle.loads(receive_frame(sys.stdin.buffer)))
         except EOFError:
             return
         send_frame(answers, pickle.dumps(_call_ranks_here(job)))
 
 
-def _call_ranks_here(job: ServedJob) -> list[tuple[bool, object, str]]:
+def _call_ranks_here(job: _Job) -> list[tuple[bool, object, str]]:
     files = [f"{os.environ['TMPDIR']}/rank-{job.first + n}" for n in range(job.here)]
     ranks = {}
     for local, file in enumerate(files):
@@ -89,7 +90,7 @@ def _answer_of_rank(file: str) -> tuple[bool, object, str]:
     return succeeded, result, said
 
 
-def _be_rank(job: ServedJob, local: int, file: str) -> None:
+def _be_rank(job: _Job, local: int, file: str) -> None:
     """One rank, from joining the group to the result in `file`; it does not return."""
     printed = os.open(file + ".out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(printed, 1)
@@ -106,7 +107,7 @@ def _be_rank(job: ServedJob, local: int, file: str) -> None:
         os._exit(not answer[0])
 
 
-def _join_and_call(job: ServedJob, local: int) -> bytes:
+def _join_and_call(job: _Job, local: int) -> bytes:
     import torch
     import torch.distributed as dist
 

@@ -24,11 +24,7 @@ def torchrun_command(
     options: Sequence[str] = (),
     port: int | None = None,
 ) -> list[str]:
-    """The words of `torchrun ...` for host number `node`; `options` are torchrun's own.
-
-    All hosts get the same words, but for the node's rank. They meet at a port of the
-    first host: PORT, or another.
-    """
+    """The words of `torchrun ...` for host number `node`; `options` are its own."""
     command = [sys.executable, "-m", "torch.distributed.run"]
     command += ["--nnodes", str(len(hosts)), "--node-rank", str(node)]
     command += ["--nproc-per-node", str(ranks_per_host)]

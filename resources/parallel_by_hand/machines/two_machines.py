@@ -33,7 +33,7 @@ class RankOnHostFailed(RuntimeError):
     """A rank on one of `TwoMachines` raised, or did not come back in time."""
 
 
-class PretendedHost:
+class _PretendedHost:
     """This machine under another name: `start` is subprocess.Popen."""
 
     def __init__(self, name: str, address: str = "127.0.0.1"):
@@ -64,7 +64,7 @@ class TwoMachines:
     def _open(self) -> None:
         self.servers, self.stack = [], contextlib.ExitStack()
         if self.why_simulated:
-            self.hosts = [PretendedHost(name) for name in ("host-a", "host-b")]
+            self.hosts = [_PretendedHost(name) for name in ("host-a", "host-b")]
             for host in self.hosts:
                 self.stack.enter_context(host.folder)
         else:

@@ -68,7 +68,7 @@ def _storages(tree) -> list[torch.UntypedStorage]:
 def training_state_bytes(
     model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, int]:
-    """Bytes of parameters, of gradients, and of what the optimiser holds."""
+    """Bytes of device memory: parameters, gradients, what the optimiser holds."""
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     held = tree_leaves(list(optimizer.state.values()))
     return {

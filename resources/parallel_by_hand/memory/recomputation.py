@@ -42,7 +42,7 @@ def _run_in_segments(
     return x
 
 
-class CountedLayer(nn.Module):
+class _CountedLayer(nn.Module):
     """A linear layer and a tanh, which counts its forwards."""
 
     def __init__(self, width: int):
@@ -54,14 +54,15 @@ class CountedLayer(nn.Module):
         return self.linear(x).tanh()
 
 
-def make_deep(depth: int, width: int = 32) -> list[CountedLayer]:
+def make_deep(depth: int, width: int = 32) -> list[_CountedLayer]:
+    """A deep network for recomputation, whose layers count their forwards."""
     torch.manual_seed(0)
-    return [CountedLayer(width) for _ in range(depth)]
+    return [_CountedLayer(width) for _ in range(depth)]
 
 
 @contextmanager
 def torch_with_one_thread() -> Iterator[None]:
-    """torch computes with one thread inside: two would wait for each other's cores."""
+    """To time recomputation, one thread inside torch: two would wait for cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -74,7 +75,7 @@ def torch_with_one_thread() -> Iterator[None]:
 def take_step(
     layers: Sequence[nn.Module], x: torch.Tensor, length: int | None, again=None
 ) -> None:
-    """Forward and backward; `length` None: no checkpointing."""
+    """One step with recomputation of segments of `length` layers; None: without."""
     if length is None:
         y = nn.Sequential(*layers)(x)
     else:
@@ -85,11 +86,7 @@ def take_step(
 def measure_recomputation(
     depth: int, length: int | None, samples: int = 64, width: int = 32, again=None
 ) -> dict:
-    """One step of a deep network: most bytes kept for backward, forwards, gradients.
-
-    "kept" counts in activations of one layer, which are `samples * width` numbers of 32
-    bits; "bytes" in bytes.
-    """
+    """One step of a deep network: most bytes kept for backward, forwards, gradients."""
     layers = make_deep(depth, width)
     x = torch.randn(samples, width).requires_grad_()
     with KeptBytes(*layers) as kept:

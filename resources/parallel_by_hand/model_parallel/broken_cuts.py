@@ -26,7 +26,7 @@ class BrokenCutNotes(NamedTuple):
 
 
 class SkipNetwork(nn.Module):
-    """`early` is used twice: by `second`, and once more behind `third`."""
+    """A cut breaks it: `early` is used twice, by `second` and again behind `third`."""
 
     def __init__(self):
         super().__init__()
@@ -46,6 +46,7 @@ class SkipNetwork(nn.Module):
 
 
 def send_skip_as_data(late: Tensor, early: Tensor) -> Tensor:
+    """A broken cut: the skip's activations are sent, and no gradient comes back."""
     dist.send(early.detach(), 1)
     return SendForward.apply(late, 1)
 
@@ -57,6 +58,7 @@ def _receive_as_data(shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
 
 
 def send_skip_with_gradient(late: Tensor, early: Tensor) -> Tensor:
+    """The broken cut repaired: both travel, and both gradients come back."""
     return SendForward.apply(torch.cat([late, early], dim=1), 1)
 
 
@@ -72,11 +74,7 @@ SKIPS = {
 
 
 def train_with_skip(way: str = "as data", steps: int = 4) -> BrokenCutNotes:
-    """Runs in each rank: four steps of SGD, with a cut before `third` in two ranks.
-
-    One rank alone trains the network in one piece. `way` is a key of SKIPS: how the
-    early activations cross the cut.
-    """
+    """Runs in each rank: four steps of SGD, cut at a skip, broken or repaired."""
     network, rank = SkipNetwork().to(device()), dist.get_rank()
     cut, (send, receive) = dist.get_world_size() > 1, SKIPS[way]
     sgd = torch.optim.SGD(network.parameters(), lr=0.5)
@@ -116,11 +114,7 @@ def _add_tied_gradient(weight: nn.Parameter, peer: int) -> None:
 
 
 def train_tied(add: bool = False, steps: int = 40) -> BrokenCutNotes:
-    """Runs in each rank: squeeze digits into 16 numbers and restore them.
-
-    The same matrix encodes and decodes. In one rank there is one; in two ranks, rank 0
-    encodes with its copy and rank 1 decodes with its own. `add` adds up the gradients.
-    """
+    """Runs in each rank, cut at tied weights: squeeze digits into 16 numbers."""
     torch.manual_seed(0)
     weight = nn.Parameter(0.1 * torch.randn(16, 64).to(device()))
     rank, cut = dist.get_rank(), dist.get_world_size() > 1

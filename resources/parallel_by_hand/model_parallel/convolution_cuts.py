@@ -21,7 +21,7 @@ CHANNELS = (1, 16, 16, 10)  # of the image, of the two inner maps, and the score
 
 
 class Swap(torch.autograd.Function):
-    """Give `mine` to rank `peer`, and get the peer's tensor of the same shape.
+    """For cut convolutions: give `mine` to rank `peer`, and get the peer's tensor.
 
     In backward the gradients swap home: the peer has the gradient of `mine`.
     """
@@ -49,7 +49,7 @@ def make_convolutions(channels: tuple[int, ...] = CHANNELS) -> nn.ModuleList:
 
 
 def scores_of_images(convolutions: nn.ModuleList, images: Tensor) -> Tensor:
-    """The unsplit network: (batch, 1, height, width) in, (batch, 10) out."""
+    """The unsplit convolutions: (batch, 1, height, width) in, (batch, 10) out."""
     *inner, last = convolutions
     maps = images
     for convolution in inner:
@@ -61,7 +61,7 @@ def scores_of_images(convolutions: nn.ModuleList, images: Tensor) -> Tensor:
 
 
 def with_halo(rows: Tensor, swap=Swap.apply) -> Tensor:
-    """Half of the rows of an image, and one more above and one below.
+    """For convolutions cut by space: half of an image's rows, and one more each way.
 
     Where the two halves meet it is the neighbour's row, at the border it is zeros.
     """
@@ -82,7 +82,7 @@ def _convolve_with_halo(convolution: nn.Conv2d, rows: Tensor) -> Tensor:
 def scores_by_space(
     convolutions: nn.ModuleList, rows: Tensor, pixels: int, halo=with_halo
 ) -> Tensor:
-    """The scores of whole images with so many pixels, of which this rank has `rows`."""
+    """Convolutions cut by space: the scores of whole images from this rank's `rows`."""
     *inner, last = convolutions
     rows = halo(rows)
     for convolution in inner:
@@ -95,13 +95,13 @@ def scores_by_space(
 
 
 def channels_of_both_ranks(half: Tensor) -> Tensor:
-    """All channels, in their order: rank 0 has the first half of them."""
+    """Of convolutions cut by channels: all of them, the first half from rank 0."""
     halves = [half, Swap.apply(half, 1 - dist.get_rank())]
     return torch.cat(halves if dist.get_rank() == 0 else halves[::-1], dim=1)
 
 
 def scores_by_channels(half_convolutions: nn.ModuleList, images: Tensor) -> Tensor:
-    """Each of this rank's convolutions needs all channels, and makes half of them."""
+    """Convolutions cut by channels: each needs all of them, and makes half."""
     *inner, last = half_convolutions
     maps = images
     for convolution in inner:
@@ -110,7 +110,7 @@ def scores_by_channels(half_convolutions: nn.ModuleList, images: Tensor) -> Tens
 
 
 def half_of_channels(convolution: nn.Conv2d) -> nn.Conv2d:
-    """The filters of this rank, as a convolution of their own."""
+    """Of a convolution cut by channels: this rank's filters, as one of their own."""
     half = nn.Conv2d(
         convolution.in_channels, convolution.out_channels // 2, 3, padding=1
     )
@@ -123,7 +123,7 @@ def half_of_channels(convolution: nn.Conv2d) -> nn.Conv2d:
 
 
 def scores_by_layers(part: nn.ModuleList, images: Tensor) -> Tensor:
-    """The scores on rank 1; on rank 0 a zero to call `backward` on."""
+    """Convolutions cut by layers: scores on rank 1, on rank 0 a zero for `backward`."""
     if dist.get_rank() == 0:
         maps = images
         for convolution in part:
@@ -136,7 +136,7 @@ def scores_by_layers(part: nn.ModuleList, images: Tensor) -> Tensor:
 def bytes_of_splits(
     batch: int, channels: tuple[int, ...], height: int, width: int
 ) -> dict[str, int]:
-    """What a rank sends in a step of the whole network, predicted; 4 bytes a number.
+    """What a rank sends for each cut of the convolutions, predicted; 4 bytes a number.
 
     By layers the cut is where the fewest channels cross it. By space the image's own
     halo comes without a way back, and the gradients of all weights are swapped.

@@ -30,7 +30,7 @@ def make_layers_to_cut(width: int = WIDTH, layers: int = LAYERS) -> nn.Sequentia
 
 
 def batches_to_cut(steps: int, batch: int = 128) -> list[tuple[Tensor, Tensor]]:
-    """The first batches of the digits, and again from the beginning after the last."""
+    """Batches for cut training: the first ones, and again after the last."""
     images, labels = load_digits("train")
     full = len(images) // batch
     pieces = torch.arange(full * batch).split(batch)
@@ -38,7 +38,7 @@ def batches_to_cut(steps: int, batch: int = 128) -> list[tuple[Tensor, Tensor]]:
 
 
 class CutNotes(NamedTuple):
-    """What one rank reports: its parameters after each step, bytes, and losses."""
+    """What one rank reports of cut training: parameters of each step, bytes, losses."""
 
     history: list[list[np.ndarray]]
     memory: dict[str, int]
@@ -49,11 +49,7 @@ class CutNotes(NamedTuple):
 def step_of_part(
     layers: nn.Module, images: Tensor, labels: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    """Forward and backward of this rank's layers; autograd sends and receives.
-
-    `shape` is that of the activations that arrive. Gives the loss on the last rank, and
-    a zero on the others.
-    """
+    """Forward and backward of this rank's part of a cut, over which autograd sends."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     entering = images
     if rank > 0:
@@ -76,7 +72,7 @@ def train_part(
     width: int = WIDTH,
     batch: int = 128,
 ) -> CutNotes:
-    """Runs in each rank: train `counts[rank]` layers of the network for some steps.
+    """Runs in each rank: train `counts[rank]` layers of the cut network for some steps.
 
     With one rank, and `counts` of one number, that is the unsplit network.
     """
@@ -101,12 +97,12 @@ def train_part(
 
 
 def as_array(parameter: Tensor) -> np.ndarray:
-    """A copy for the record, which no budget counts."""
+    """A copy for the record of cut training, which no budget counts."""
     return parameter.detach().cpu().numpy().copy()
 
 
 def gap_of_histories(parts: list[CutNotes], whole: CutNotes) -> float:
-    """The largest difference of any parameter after any step."""
+    """Of cut training: the largest difference of any parameter after any step."""
     pairs = zip(*(part.history for part in parts), strict=True)
     together = [list(chain.from_iterable(of_ranks)) for of_ranks in pairs]
     gaps = [

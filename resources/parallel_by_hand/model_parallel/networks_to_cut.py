@@ -14,7 +14,7 @@ from sidebyside import MessageMeter, device
 STEPS_IN_TIME = 8  # an image is read row by row
 
 
-class LSTMLayer(nn.Module):
+class _LSTMLayer(nn.Module):
     """One layer of a recurrent network: a sequence in, a sequence out."""
 
     def __init__(self, entering: int, leaving: int):
@@ -25,7 +25,7 @@ class LSTMLayer(nn.Module):
         return self.lstm(sequence)[0]
 
 
-class LastTimeStep(nn.Module):
+class _LastTimeStep(nn.Module):
     """The last element of each sequence."""
 
     def forward(self, sequence: Tensor) -> Tensor:
@@ -57,11 +57,11 @@ def networks_to_cut() -> dict[str, dict[str, nn.Module]]:
         },
         "recurrent": {
             "LSTM 1": nn.Sequential(
-                nn.Unflatten(1, (STEPS_IN_TIME, 8)), LSTMLayer(8, 64)
+                nn.Unflatten(1, (STEPS_IN_TIME, 8)), _LSTMLayer(8, 64)
             ),
-            "LSTM 2": LSTMLayer(64, 64),
-            "LSTM 3": LSTMLayer(64, 64),
-            "last step": LastTimeStep(),
+            "LSTM 2": _LSTMLayer(64, 64),
+            "LSTM 3": _LSTMLayer(64, 64),
+            "last step": _LastTimeStep(),
             "10": nn.Linear(64, 10),
         },
     }
@@ -96,11 +96,7 @@ def meter_every_cut(batch: int = 32) -> list[MeteredCut]:
 
 
 def meter_cut_in_time(batch: int = 32, before: int = 4) -> int:
-    """Runs in each of two ranks: bytes that a cut between two time steps makes it send.
-
-    Rank 0 reads the first rows of each image, rank 1 the others. What crosses is the
-    state of each layer, h and c. Both ranks hold all weights.
-    """
+    """Runs in each of two ranks: bytes of a network cut between two time steps."""
     images, labels = (data.to(device()) for data in batches_to_cut(1, batch)[0])
     rows = images.view(batch, STEPS_IN_TIME, -1)
     torch.manual_seed(0)

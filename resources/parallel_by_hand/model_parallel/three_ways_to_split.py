@@ -34,7 +34,7 @@ class NotesOfThreeWays(NamedTuple):
 
 
 def digits_for_step(step: int, batch: int, zoom: int = 1) -> tuple[Tensor, Tensor]:
-    """`batch` digits as images of 8 · zoom rows and columns, and their labels."""
+    """For all three ways: digits as images of 8 · zoom rows and columns; labels."""
     images, labels = load_digits("train")
     mine = torch.arange(step * batch, (step + 1) * batch) % len(images)
     pixels = images[mine].view(-1, 1, 8, 8)
@@ -83,7 +83,7 @@ def _add_gradients_of_other(part: nn.ModuleList) -> None:
 def train_split(
     way: str, steps: int = 10, batch: int = 64, zoom: int = 1, maps: int = CHANNELS[1]
 ) -> NotesOfThreeWays:
-    """Runs in each rank: train this rank's part with plain SGD."""
+    """Runs in each rank: train its part, in one of the three ways, with plain SGD."""
     whole = make_convolutions((CHANNELS[0], maps, maps, CHANNELS[-1]))
     part, history = _part_of_network(way, whole).to(device()), []
     sgd = torch.optim.SGD(part.parameters(), lr=0.1)
@@ -102,7 +102,7 @@ def train_split(
 def gap_to_one_process(
     way: str, parts: list[NotesOfThreeWays], one: list[list[Tensor]]
 ) -> float:
-    """The largest difference of any parameter after any step."""
+    """Of the three ways: the largest difference of any parameter after any step."""
     front, back = (part.history for part in parts)
     if way == "layers":
         together = [a + b for a, b in zip(front, back, strict=True)]

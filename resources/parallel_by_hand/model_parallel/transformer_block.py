@@ -53,7 +53,7 @@ def make_transformer_block(width: int = 64, heads: int = 4) -> nn.Sequential:
 
 
 class BlockCost(NamedTuple):
-    """What one rank holds of the block and sends for one step; all in bytes."""
+    """What one rank holds of the transformer block and sends for one step, in bytes."""
 
     parameters: int
     activations: int
@@ -61,7 +61,7 @@ class BlockCost(NamedTuple):
 
 
 def block_cut_by_layer(batch: int = 8, length: int = 16, width: int = 64) -> BlockCost:
-    """Runs in each rank: one step of the block, whole in one rank, cut in two in two.
+    """Runs in each rank: a step of the transformer block, whole in one, cut in two.
 
     The loss is the mean square of the outputs. Gradients count as many bytes as the
     parameters, and so does the momentum of SGD.

@@ -32,7 +32,7 @@ def _make_recurrent_network(
 
 
 def layer_of_rank(whole: nn.LSTM, layer: int) -> nn.LSTM:
-    """Layer number `layer` of a recurrent network, as a network of its own."""
+    """For the wavefront: layer number `layer` of a recurrent network, by itself."""
     entering = whole.input_size if layer == 0 else whole.hidden_size
     alone = nn.LSTM(entering, whole.hidden_size)
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
@@ -52,7 +52,7 @@ def _digits_in_time(step: int, batch: int, times: int = 8) -> tuple[Tensor, Tens
 def train_layer_of_rank(
     chunk: int, width: int = 64, steps: int = 10, batch: int = 64
 ) -> WavefrontNotes:
-    """Runs in each rank: train one LSTM layer; the last rank has the head as well."""
+    """Runs in each rank: the wavefront trains its LSTM layer; the last has the head."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     whole, head = _make_recurrent_network(last + 1, width)
     layer, head = layer_of_rank(whole, rank).to(device()), head.to(device())
@@ -78,7 +78,7 @@ def train_layer_of_rank(
 def train_unsplit_layers(
     layers: int, width: int = 64, steps: int = 10, batch: int = 64
 ) -> list[list[Tensor]]:
-    """Torch's own network in one process: its parameters after each step."""
+    """Without a wavefront: torch's network in one process, parameters of each step."""
     whole, head = (part.to(device()) for part in _make_recurrent_network(layers, width))
     mine = [*whole.parameters(), *head.parameters()]
     sgd, history = torch.optim.SGD(mine, lr=2.0), []
@@ -92,7 +92,7 @@ def train_unsplit_layers(
 
 
 def gap_of_flow(ranks: list[WavefrontNotes], whole: list[list[Tensor]]) -> float:
-    """The largest difference of any parameter after any step."""
+    """Of the wavefront: the largest difference of any parameter after any step."""
     gaps = [
         (a - b).abs().max()
         for step, theirs in enumerate(whole)
@@ -106,11 +106,7 @@ def gap_of_flow(ranks: list[WavefrontNotes], whole: list[list[Tensor]]) -> float
 def time_flow_and_alone(
     width: int, chunks: list[int], times: int = 8, rounds: int = 3, batch: int = 64
 ) -> dict[str, float]:
-    """Runs in each rank: median seconds of forward and backward, in turn.
-
-    `alone` is torch's own network on rank 0 while the others wait. The slowest rank's
-    time counts.
-    """
+    """Runs in each rank: median seconds of the wavefront and of one process."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     whole, _ = _make_recurrent_network(ranks, width, PIXELS // times)
     whole.to(device())

@@ -13,7 +13,7 @@ from sidebyside import Timeline, device, run_ranks, span
 def flow_through_layers(
     layer: nn.Module, sequence: Tensor, chunk: int, width: int
 ) -> list[Tensor]:
-    """Runs in each rank: this rank's layer over all time steps, `chunk` at a time.
+    """Runs in each rank: the wavefront in its layer, `chunk` time steps at a time.
 
     `sequence` (steps, batch, features) is the input of rank 0; the others need its
     shape only. `width` features go from layer to layer. Gives the outputs on the last
@@ -30,7 +30,7 @@ def flow_through_layers(
     return leaving
 
 
-class NapInWavefront(torch.autograd.Function):
+class _Nap(torch.autograd.Function):
     """Sleep forward, and again in backward; what passes through stays as it is."""
 
     @staticmethod
@@ -47,7 +47,7 @@ class NapInWavefront(torch.autograd.Function):
         return gradient, None, None
 
 
-class SleepingWavefrontLayer(nn.Module):
+class _SleepingLayer(nn.Module):
     """A recurrent layer that sleeps for a known time at each time step."""
 
     def __init__(self, seconds: float):
@@ -58,9 +58,7 @@ class SleepingWavefrontLayer(nn.Module):
         step, hidden = state or (0, torch.zeros_like(piece[0]))
         outputs = []
         for entering in piece:
-            hidden = NapInWavefront.apply(
-                self.weight * (entering + hidden), self.seconds, step
-            )
+            hidden = _Nap.apply(self.weight * (entering + hidden), self.seconds, step)
             outputs.append(hidden)
             step += 1
         return torch.stack(outputs), (step, hidden)
@@ -69,7 +67,7 @@ class SleepingWavefrontLayer(nn.Module):
 def _sleep_through(steps: int, chunk: int, seconds: float, backward: bool) -> None:
     """Runs in each rank: its layer, forward, and backward if so asked."""
     sequence = torch.ones(steps, 1, 1, device=device())
-    layer = SleepingWavefrontLayer(seconds).to(device())
+    layer = _SleepingLayer(seconds).to(device())
     dist.barrier()  # all start together
     leaving = flow_through_layers(layer, sequence, chunk, 1)
     if backward:
@@ -86,7 +84,7 @@ def rehearse_wavefront(
 
 
 def slots_of_naps(timeline: Timeline, seconds: float = 0.05) -> float:
-    """From the first nap to the end of the last, in slots of so many seconds."""
+    """The wavefront's slots, from the first nap to the end of the last."""
     naps = [span for span in timeline.spans if span.name != "wait"]
     length = max(nap.end for nap in naps) - min(nap.start for nap in naps)
     return length / seconds

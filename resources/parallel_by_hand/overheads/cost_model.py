@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 
 class Costs(NamedTuple):
-    """Seconds: `a` in any case, `b` to be shared out, `c` more for each worker."""
+    """The model's seconds: `a` in any case, `b` to share out, `c` for each worker."""
 
     a: float
     b: float
@@ -29,7 +29,7 @@ def fit_costs(
     at_once: float = float("inf"),
     b: float | None = None,
 ) -> Costs:
-    """The costs that come nearest to the median times, by least squares.
+    """The model of costs that comes nearest to the median times, by least squares.
 
     T is linear in a, b and c, so each number of workers gives one linear equation.
     No cost is below zero. On a noisy machine `numpy.linalg.lstsq` would find some that

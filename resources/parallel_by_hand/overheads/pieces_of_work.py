@@ -40,7 +40,7 @@ def nap_piece(piece: int) -> None:
 
 
 def nap_for(seconds: float) -> None:
-    """Wait for this long: a piece of known length."""
+    """A piece of known length: wait for this long."""
     with span("nap"):
         sleep(seconds)
 
@@ -49,6 +49,7 @@ BUILT_IN_PIECES = {"busy": busy_piece, "nap": nap_piece, "draw": draw_piece}
 
 
 def do_pieces(function: Callable[[int], object], pieces: Sequence[int]) -> None:
+    """A worker's share of the pieces, one after the other."""
     for piece in pieces:
         function(piece)
 

@@ -40,11 +40,7 @@ def digits_start(seed: int = 0) -> Tensor:
 
 
 class DigitsGradient:
-    """The gradient of 32 images that worker and version choose, after a nap.
-
-    The nap of `seconds` stands for a longer computation: it needs no core, so workers
-    that share a core do not slow each other down.
-    """
+    """For the digits' server: the gradient of 32 images, and a nap beside it."""
 
     def __init__(self, worker: int, seconds: float = 0.0, images: int = 32):
         self.worker, self.seconds, self.images = worker, seconds, images
@@ -108,7 +104,7 @@ def train_digits_with_server(
 
 
 def losses_over_time(diary: list[DigitsServerUpdate], every: int = 1) -> list[tuple]:
-    """(updates, seconds, loss) after every so many updates; one server held all."""
+    """The digits' (updates, seconds, loss) after every so many; one server held all."""
     chosen = list(enumerate(diary, 1))[every - 1 :: every]
     rows = [
         (n, update.seconds, digits_server_loss(update.share)) for n, update in chosen

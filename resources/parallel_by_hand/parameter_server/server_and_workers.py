@@ -23,7 +23,7 @@ Note = Callable[[int, int | None, int, Tensor], None]
 
 @cache
 def letter_group() -> Any:
-    """Who carries letters: gloo, for NCCL cannot receive from whoever comes first.
+    """Who carries workers' letters: gloo, for NCCL cannot take whichever comes first.
 
     All ranks call it once before the first letter.
     """
@@ -48,7 +48,7 @@ def work(gradient_of: Callable, servers: Sequence[int], elements: int) -> None:
 
 
 def pull(letters: list[Tensor], servers: Sequence[int]) -> bool:
-    """Fill each letter with its server's share; False if one of them has stopped."""
+    """A worker fills each letter with its server's share; False if one has stopped."""
     with span("wait"):
         for letter, server in zip(letters, servers, strict=True):
             dist.recv(letter, server, group=letter_group())
@@ -62,7 +62,7 @@ def pull(letters: list[Tensor], servers: Sequence[int]) -> bool:
 
 
 def push(gradient: Tensor, letters: list[Tensor], servers: Sequence[int]) -> None:
-    """Send each server its share of the gradient; the version in the letter stays."""
+    """A worker sends each server its share of the gradient; the version stays."""
     for letter, piece in zip(letters, gradient.tensor_split(len(servers)), strict=True):
         letter[:-1] = piece
     with span("push"):
@@ -160,7 +160,7 @@ def answer_workers(
 
 
 def await_all_letters(sent: dict[int, Any]) -> None:
-    """Until all these letters have been sent."""
+    """Until all these letters between server and workers have been sent."""
     for request in sent.values():
         request.wait()
 
@@ -177,7 +177,7 @@ def _receive_from_all(letters: list[Tensor], workers: Sequence[int]) -> None:
 
 
 def within_bound(pushes: dict[int, int], waiting: list[int], bound: int) -> list[int]:
-    """Bounded staleness: who is at most `bound` gradients ahead of the slowest.
+    """The server's bounded staleness: who is at most `bound` ahead of the slowest.
 
     Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel
     Parameter Server".

@@ -43,12 +43,7 @@ def time_server_over_paced_link(
     updates: int = 4,
     serve: Callable = serve_in_step,
 ) -> tuple[float, MessageMeter] | None:
-    """Runs in each rank: a server's median seconds for an update, and its meter.
-
-    The first `servers` ranks serve `elements` numbers between them; the other ranks
-    work, and their gradients are 0 and take no time. `serve` is `serve_in_step` or
-    `serve_at_once`.
-    """
+    """Runs in each rank: a server's median seconds for an update, and its meter."""
     rank, ends = dist.get_rank(), []
     letter_group()
     dist.barrier()

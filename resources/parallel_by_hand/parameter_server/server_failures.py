@@ -40,7 +40,7 @@ def train_with_checkpoints(
     every: int = 10,
     design: str = "in step",
 ) -> tuple[int, Tensor] | None:
-    """Runs in each rank: rank 0 serves, and saves every so many updates.
+    """Runs in each rank: rank 0 serves, and saves against failures every so often.
 
     Rank `victim` is killed when it meets version `at` or a later one. Returns, in rank
     0, the version at which this run began, and the parameters at its end. `design` is
@@ -80,7 +80,7 @@ def train_with_checkpoints(
     return first, share
 
 
-class EnoughUpdates(Exception):
+class _EnoughUpdates(Exception):
     """The server has what it wants, and does not say goodbye to anybody."""
 
 
@@ -106,7 +106,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     def note(version: int, worker, staleness: int, share: Tensor) -> None:
         workers_heard.append(worker)
         if version == updates:
-            raise EnoughUpdates
+            raise _EnoughUpdates
 
     def goes_on(pushes: dict[int, int], waiting: list[int]) -> list[int]:
         if sum(pushes.values()) >= at:
@@ -116,7 +116,7 @@ def train_while_worker_is_lost(updates: int, at: int, nap: float) -> list[int] |
     everyone = range(1, last + 1)
     try:
         serve_at_once(digits_start(), everyone, 0.1, 2 * updates, note, goes_on)
-    except EnoughUpdates:
+    except _EnoughUpdates:
         dist.destroy_process_group()
     return workers_heard
 
@@ -126,12 +126,12 @@ def _work_until_lost(gradient_of: DigitsGradient, at: int) -> str:
 
     def gradient_or_loss(parameters: Tensor, version: int) -> Tensor:
         if version >= at:
-            raise EnoughUpdates
+            raise _EnoughUpdates
         return gradient_of(parameters, version)
 
     try:
         work(gradient_or_loss, [0], len(digits_start()))
-    except EnoughUpdates:
+    except _EnoughUpdates:
         dist.destroy_process_group()
         return "this worker"
     except RuntimeError as error:  # of gloo

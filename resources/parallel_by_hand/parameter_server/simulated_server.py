@@ -17,11 +17,7 @@ from parallel_by_hand.parameter_server.server_and_workers import everyone_may_go
 
 
 def gradient_seconds(worker: int, seed: int = 0) -> Iterator[float]:
-    """How long this worker's gradients take: 1 at least, now and then much longer.
-
-    1 plus a draw with a heavy tail: one in seven takes more than 1.5, one in 46 more
-    than 3.
-    """
+    """How long a simulated worker's gradients take: 1 at least, at times far longer."""
     random = np.random.default_rng([seed, worker])
     while True:
         yield 1.0 + 0.2 * float(random.pareto(1.6))
@@ -42,7 +38,7 @@ def simulate_at_once(
     alone: float = 0.0,
     seed: int = 0,
 ) -> tuple[Tensor, list[int]]:
-    """Asynchronous: the parameters after `budget` seconds, and each update's staleness.
+    """The simulated server, asynchronous: parameters after `budget` seconds, staleness.
 
     `rate(staleness)` is the learning rate of each update. `who_goes_on` is as in
     `serve_at_once`. For the first `alone` seconds there is one worker only.
@@ -77,7 +73,7 @@ def simulate_in_step(
     seconds_of: Callable = _same_seconds,
     seed: int = 0,
 ) -> tuple[Tensor, int, int]:
-    """Synchronous with backup workers: the first `needed` of `workers` make a round.
+    """A simulated server in step: the first `needed` of `workers` make a round.
 
     Parameters after `budget` seconds, the number of rounds, gradients thrown away.
     """

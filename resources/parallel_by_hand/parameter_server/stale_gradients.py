@@ -30,7 +30,7 @@ def _is_stable_step(curvature: float, step: float, delay: int) -> bool:
 
 
 def found_stable_step(curvature: float, delay: int) -> float:
-    """The largest stable step, by bisection."""
+    """With stale gradients, the largest stable step, by bisection."""
     low, high = 0.0, 2 / curvature  # stable; the limit for a gradient that is fresh
     for _ in range(12):
         middle = (low + high) / 2
@@ -42,7 +42,7 @@ def found_stable_step(curvature: float, delay: int) -> float:
 
 
 def predicted_stable_step(curvature: float, delay: int) -> float:
-    """2 sin(π / (2 (2 delay + 1))) / curvature.
+    """With stale gradients: 2 sin(π / (2 (2 delay + 1))) / curvature.
 
     On the edge x swings: x(t) = exp(i θ t). Put into x(t+1) = x(t) - a x(t - delay),
     with a = step * curvature, that gives θ = π / (2 delay + 1) and a = 2 sin(θ / 2).

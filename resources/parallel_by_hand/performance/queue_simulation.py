@@ -44,6 +44,6 @@ def serve_customers(
 
 
 def queue_took(timeline: Timeline) -> float:
-    """Seconds from the first start to the last end."""
+    """Of the simulated queue: seconds from the first start to the last end."""
     spans = timeline.spans
     return max(s.end for s in spans) - min(s.start for s in spans)

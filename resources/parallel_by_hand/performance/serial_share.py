@@ -14,7 +14,7 @@ STEPS = 30_000_000  # for 1 of work; about a second on one core of today
 
 
 def compute(work: float) -> None:
-    """Keep one core busy: the same work takes longer on a slower machine."""
+    """What the program with a serial share does: keep one core busy."""
     total = 0
     for step in range(round(work * STEPS)):
         total += step
@@ -23,7 +23,7 @@ def compute(work: float) -> None:
 def run_serial_and_parallel(
     work, serial, parallel, counts, rounds, grow
 ) -> dict[int, list[float]]:
-    """Every worker calls this. The times of each round, by the number of workers."""
+    """Every worker calls this: a known serial share, the rest in parallel, timed."""
     seconds = {workers: [] for workers in counts}
     me = dist.get_rank()  # the workers are numbered from 0
     work(0)  # whatever is slow the first time
@@ -50,7 +50,7 @@ def time_serial_and_parallel(
     rounds: int = 5,
     grow: bool = False,
 ) -> dict[int, list[float]]:
-    """Seconds of each round for each number of workers in `counts`.
+    """A program with a serial share: seconds of each round, for each of `counts`.
 
     Worker 0 does `work(serial)` alone. Then the workers share the parallel part; if
     it is to `grow`, each of them does all of `parallel`.
@@ -110,5 +110,5 @@ def _line(seconds: Mapping[float, list[float]], rounds) -> tuple[float, float]:
 
 
 def worker_counts_for_share(most: int) -> list[int]:
-    """1, 2, 3, 4, then doubling, and `most` itself."""
+    """To find the serial share: 1, 2, 3, 4 workers, then doubling, and `most`."""
     return sorted({k for k in (1, 2, 3, 4, 8, 16, 32) if k < most} | {most})

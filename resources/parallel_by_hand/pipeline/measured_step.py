@@ -21,7 +21,7 @@ def _make_layers(count: int) -> nn.Sequential:
 def step_through_pipeline(
     schedule: Schedule, layers: int = 8, recompute: bool = False
 ) -> dict:
-    """Runs in each rank: one step with Adam; loss, gradients, and bytes of each kind.
+    """Runs in each rank: one measured step; loss, gradients, and bytes of each kind.
 
     Only the rank of the last stage knows the loss. "gradients" are lists, by stage.
     "activations" are the most bytes
@@ -50,6 +50,6 @@ def step_through_pipeline(
 
 
 def gradients_by_layer(ranks: list[dict]) -> list[torch.Tensor]:
-    """The gradients that ranks returned, in the order of the model's layers."""
+    """The measured step's gradients, in the order of the model's layers."""
     by_stage = {s: g for rank in ranks for s, g in rank["gradients"].items()}
     return [gradient for stage in sorted(by_stage) for gradient in by_stage[stage]]

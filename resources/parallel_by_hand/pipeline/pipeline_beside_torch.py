@@ -35,11 +35,7 @@ def _torchs_pipeline(make, module: nn.Module, microbatches: int, loss):
 def both_pipelines_in_turn(
     make, microbatches: int, batch: int = 512, width: int = 512, rounds: int = 9
 ) -> dict[str, list]:
-    """Runs in each rank: losses and seconds of `rounds` steps, ours and torch's.
-
-    Both start from the same weights, see the same batches and take a step of SGD each
-    time; the order changes from round to round. Losses are None but on the last rank.
-    """
+    """Runs in each rank: losses and seconds of `rounds` steps, ours and torch's."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     schedule, loss = make(ranks, microbatches), nn.functional.mse_loss
     stages = [

@@ -38,11 +38,7 @@ def split_into_stages(
     layers: list[int] | None = None,
     group=None,
 ) -> dict[int, nn.Module]:
-    """This rank's stages of `model`, by stage number.
-
-    `layers` says how many of the model's layers each stage gets; without it, all get
-    the same number, or one more.
-    """
+    """This rank's stages of `model`, by stage number."""
     stages, _ = schedule_size(schedule)
     edges = [len(model) * stage // stages for stage in range(stages + 1)]
     if layers is not None:

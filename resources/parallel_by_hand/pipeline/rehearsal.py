@@ -17,7 +17,7 @@ from parallel_by_hand.pipeline.schedules import Schedule
 from sidebyside import Timeline, run_ranks
 
 
-class RehearsedStage(nn.Module):
+class _SleepingStage(nn.Module):
     """A stage that takes a known time for one micro-batch, on any machine."""
 
     def __init__(self):
@@ -38,7 +38,7 @@ def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
     stages, microbatches = schedule_size(schedule)
     mine = range(dist.get_rank(), stages, len(schedule))
-    modules = {stage: RehearsedStage() for stage in mine}
+    modules = {stage: _SleepingStage() for stage in mine}
     pipeline = Pipeline(schedule, modules, nn.functional.mse_loss)
     batch = torch.ones(microbatches, 1)
     pipeline.step(batch, batch)
@@ -51,11 +51,7 @@ def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
 def rehearse(
     schedule: Schedule, forward=1, backward=1, weights=1, seconds=0.05
 ) -> list[Slot]:
-    """Run `schedule` on real ranks with sleeping stages: what each did, and when.
-
-    `forward`, `backward` and `weights` are as in `timetable`, in units of `seconds`; so
-    are the times that come back.
-    """
+    """Run `schedule` on real ranks with sleeping stages: what each did, and when."""
     stages, _ = schedule_size(schedule)
     times = [
         [

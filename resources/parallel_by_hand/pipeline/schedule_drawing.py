@@ -40,11 +40,7 @@ def draw_schedule(
 
 
 def schedule_text(slots: list[Slot], column: float = 0, wide: int = 0) -> str:
-    """The same in letters, one line per rank; dots are a rank that waits.
-
-    A column of `wide` letters stands for `column` of time: without them, for the
-    shortest piece of work. A longer piece is repeated in each of its columns.
-    """
+    """A schedule drawn in letters, one line per rank; dots are a rank that waits."""
     column, wide = column or _shortest_drawn(slots), wide or _widest_drawn(slots)
     lanes, columns = _lanes_of_drawing(slots), round(length(slots) / column)
 

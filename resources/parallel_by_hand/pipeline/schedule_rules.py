@@ -19,7 +19,7 @@ Times = float | Sequence[float]  # of all stages alike, or of each
 
 
 class Slot(NamedTuple):
-    """`rank` runs `instruction` from `start` to `end`."""
+    """By a schedule's rules, `rank` runs `instruction` from `start` to `end`."""
 
     start: float
     end: float
@@ -28,7 +28,7 @@ class Slot(NamedTuple):
 
 
 def needs(work: ScheduledWork, stages: int) -> list[ScheduledWork]:
-    """What must be finished before `work` can start."""
+    """By a schedule's rules: what must be finished before `work` can start."""
     kind, stage, microbatch = work
     if kind == "F":  # forward flows down
         return [ScheduledWork("F", stage - 1, microbatch)] if stage > 0 else []
@@ -41,7 +41,7 @@ def needs(work: ScheduledWork, stages: int) -> list[ScheduledWork]:
 
 
 def schedule_size(schedule: Schedule) -> tuple[int, int]:
-    """Number of stages and of micro-batches."""
+    """A schedule's number of stages and of micro-batches."""
     for rank, order in enumerate(schedule):
         if not isinstance(order, list | tuple):
             what = "a string" if isinstance(order, str) else repr(order)
@@ -57,7 +57,7 @@ def schedule_size(schedule: Schedule) -> tuple[int, int]:
 
 
 def kinds_of_work(schedule: Schedule) -> str:
-    """ "FBW" if any backward is in two parts, else "FB"."""
+    """In a schedule: "FBW" if any backward is in two parts, else "FB"."""
     works = (i for order in schedule for i in order)
     return "FBW" if any("W" in str(instruction) for instruction in works) else "FB"
 
@@ -116,23 +116,19 @@ def timetable(
 
 
 def timetable_length(slots: list[Slot]) -> float:
-    """Time from the first start to the last end."""
+    """What follows from a schedule: time from the first start to the last end."""
     return max(slot.end for slot in slots) - min(slot.start for slot in slots)
 
 
 def bubble(slots: list[Slot]) -> float:
-    """The share of the ranks' time that is spent waiting."""
+    """What follows from a schedule: the share of ranks' time that is spent waiting."""
     ranks = 1 + max(slot.rank for slot in slots)
     busy = sum(slot.end - slot.start for slot in slots)
     return 1 - busy / (ranks * timetable_length(slots))
 
 
 def peak_activations(schedule: Schedule) -> list[int]:
-    """For each rank, the largest number of forwards that wait for their backward.
-
-    Each of them keeps the activations of one micro-batch in one stage; where the
-    backward is in two parts, until the second is done.
-    """
+    """What follows from a schedule: the most forwards that wait for their backward."""
     change = {"F": 1, kinds_of_work(schedule)[-1]: -1}
     peaks = []
     for rank, order in enumerate(schedule):

@@ -41,7 +41,7 @@ class ScheduledWork(NamedTuple):
 
 
 def read_instruction(instruction: str, rank: int) -> ScheduledWork:
-    """What it means on `rank`: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
+    """An instruction of a schedule: "B3" on rank 1 is ScheduledWork("B", 1, 3)."""
     work = _work_of(str(instruction), rank)
     if work is None:
         raise IllegalSchedule(
@@ -60,20 +60,20 @@ def _work_of(instruction: str, rank: int) -> ScheduledWork | None:
 
 
 def naive(stages: int, microbatches: int) -> Schedule:
-    """One micro-batch at a time, forward and back: only one rank works at a time."""
+    """The schedule with one micro-batch at a time: only one rank works at a time."""
     order = [f"{kind}{m}" for m in range(microbatches) for kind in "FB"]
     return [list(order) for _ in range(stages)]
 
 
 def gpipe(stages: int, microbatches: int) -> Schedule:
-    """All forwards, then all backwards (Huang et al. 2019)."""
+    """The schedule of all forwards, then all backwards (Huang et al. 2019)."""
     forwards = [f"F{m}" for m in range(microbatches)]
     backwards = [f"B{m}" for m in range(microbatches)]
     return [forwards + backwards for _ in range(stages)]
 
 
 def one_f_one_b(stages: int, microbatches: int) -> Schedule:
-    """Each backward as early as it can be, to free its activations (PipeDream-flush).
+    """The schedule with each backward as early as it can be (PipeDream-flush).
 
     A rank runs ahead by one forward for each stage below it, then alternates one
     forward, one backward, and ends with the backwards it still owes.
@@ -105,7 +105,7 @@ def group_size(ranks: int, microbatches: int) -> int:
 
 
 def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
-    """1F1B with `chunks` thin stages on each rank (Narayanan et al. 2021).
+    """The schedule 1F1B with `chunks` stages on each rank (Narayanan et al. 2021).
 
     Micro-batches go through in groups: a group passes the rank's first stage, then its
     second, and so on; then the next group comes.
@@ -127,7 +127,7 @@ def interleaved(ranks: int, microbatches: int, chunks: int = 2) -> Schedule:
 
 
 def zero_bubble(stages: int, microbatches: int) -> Schedule:
-    """1F1B whose backwards are in two parts, and the second fills gaps: ZB-H1.
+    """The schedule 1F1B with backwards in two parts, the second in gaps: ZB-H1.
 
     Rank r does each W r micro-batches late. While the ranks above wait for gradients,
     the ranks below send them sooner; so no rank keeps more than 1F1B's rank 0
@@ -157,6 +157,6 @@ SCHEDULES_BY_NAME = {
 
 
 def read_schedule(text: str) -> Schedule:
-    """Read one line of instructions per rank; skip empty lines and # comments."""
+    """A schedule from text: a line of instructions per rank; # comments are skipped."""
     lines = (line.split("#")[0].split() for line in text.splitlines())
     return [order for order in lines if order]

@@ -84,9 +84,7 @@ OPEN = {
 }
 
 
-def experiment_with_accident(
-    pool: str, accident: str, patience: float, log: str
-) -> dict:
+def _experiment(pool: str, accident: str, patience: float, log: str) -> dict:
     """Collect the results of all tasks, as far as they come; then give a next job."""
     hand, learns, afterwards = [], "nothing: all is well", "-"
     try:
@@ -112,7 +110,7 @@ def experiment_with_accident(
     }  # fmt: skip
 
 
-def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
+def _report(pool: str, accident: str, patience: str, log: str) -> None:
     """The whole of the program that `_start_accident` starts.
 
     It may be killed at any moment. A semaphore is removed after it by a tracker, which
@@ -121,7 +119,7 @@ def report_accident(pool: str, accident: str, patience: str, log: str) -> None:
     resource_tracker.ensure_running()
     if hasattr(signal, "pthread_sigmask"):  # not on Windows
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    print(json.dumps(experiment_with_accident(pool, accident, float(patience), log)))
+    print(json.dumps(_experiment(pool, accident, float(patience), log)))
 
 
 def _start_accident(
@@ -129,7 +127,7 @@ def _start_accident(
 ) -> subprocess.Popen:
     """The experiment as a program of its own, in a group of its own."""
     code = "import sys; from parallel_by_hand.practice import accidents as here; "
-    code += "here.report_accident(*sys.argv[1:])"
+    code += "here._report(*sys.argv[1:])"
     command = [sys.executable, "-c", code, pool, accident, str(patience), str(log)]
     return subprocess.Popen(
         command, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True
@@ -137,7 +135,7 @@ def _start_accident(
 
 
 def end_accident(program: subprocess.Popen) -> None:
-    """Helpers of an ended program get a moment to tidy up; then all of it ends.
+    """After an accident, helpers get a moment to tidy up; then all of it ends.
 
     A worker that is in their way ends first: they tidy up after it, too.
     """

@@ -18,7 +18,7 @@ shared: dict[str, np.ndarray] = {}  # in a worker: the three matrices
 
 
 def matrix_strips(size: int, cuts: int) -> list[slice]:
-    """The numbers 0 to size - 1, cut into `cuts` ranges of nearly equal length."""
+    """Blocks come from strips: 0 to size - 1 in `cuts` ranges of nearly equal size."""
     ends = [size * cut // cuts for cut in range(cuts + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
 
@@ -31,12 +31,12 @@ def matrix_blocks(size: int, cuts: int) -> list[tuple[slice, slice]]:
 
 
 def multiply_sent(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Runs in a worker: everything comes and goes through a pipe."""
+    """Runs in a worker: a block whose numbers come and go through a pipe."""
     return rows @ columns
 
 
 def multiply_shared(rows: slice, columns: slice) -> None:
-    """Runs in a worker: only the place of the block is sent, nothing comes back."""
+    """Runs in a worker: only the block's place is sent, nothing comes back."""
     product = shared["C"][rows, columns]
     product[:] = shared["A"][rows] @ shared["B"][:, columns]
 

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 
 class DiagnosisFinding(NamedTuple):
+    """One question of the diagnosis, what was measured, and whether it looks bad."""
+
     question: str
     measured: str
     suspicious: bool | None  # None: not measured
 
 
 class DiagnosedTask(NamedTuple):
-    """What one task used, and the bytes of its argument and its result."""
+    """For the diagnosis: what one task used, bytes of its argument and its result."""
 
     wall: float
     cpu: float
@@ -78,11 +80,7 @@ def come_to_rest_before_diagnosis() -> None:
 def diagnose(
     work: Callable, tasks: Sequence, pool, workers: int
 ) -> list[DiagnosisFinding]:
-    """Do the tasks here, one by one, then a few of them in the pool.
-
-    `pool` is a ProcessPoolExecutor with `workers` workers. Costs are CPU times, which
-    other programs disturb little; only work that waits is judged by the wall.
-    """
+    """The diagnosis: do the tasks here, one by one, then a few of them in the pool."""
     come_to_rest_before_diagnosis()
     work(tasks[0])  # the first call may load what later ones have
     found = [time_task_for_diagnosis(work, task) for task in tasks]
@@ -134,6 +132,7 @@ def diagnose(
 
 
 def findings_table(findings: list[DiagnosisFinding]) -> str:
+    """The diagnosis as a table, a line for each finding."""
     marks, lines = {True: "LOOK", False: "ok", None: "-"}, []
     for question, measured, suspicious in findings:
         lines.append(f"{marks[suspicious]:<5} {question:<35} {measured}")

@@ -17,12 +17,14 @@ COLUMNS = ("task", "mu", "time", "x", "velocity")
 
 
 class OscillatorTask(NamedTuple):
+    """The number of an oscillator, and its seed."""
+
     number: int
     seed: np.random.SeedSequence
 
 
 def oscillator_tasks(seed: int, count: int) -> list[OscillatorTask]:
-    """`count` tasks, each with a seed of its own: it belongs to the task."""
+    """`count` oscillators to solve, each task with a seed of its own."""
     children = np.random.SeedSequence(seed).spawn(count)
     return [OscillatorTask(number, child) for number, child in enumerate(children)]
 
@@ -34,7 +36,7 @@ def _change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
 
 
 def solve_oscillator(mu: float, x: float, times: np.ndarray | None = None):
-    """The path from rest at x, by Runge-Kutta with steps of varying length.
+    """The oscillator's path from rest at x, by Runge-Kutta with steps that vary.
 
     At the given times, or at those that the solver chose itself.
     """

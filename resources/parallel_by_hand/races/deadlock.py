@@ -9,7 +9,7 @@ from time import perf_counter, sleep
 
 @dataclass
 class Account:
-    """An account with a lock of its own: take it before you touch the balance."""
+    """An account with a lock of its own, of which two can be taken in a deadlock."""
 
     number: int
     balance: int = 1000
@@ -26,7 +26,7 @@ def transfer(source: Account, target: Account, amount: int) -> None:
 
 
 def transfer_in_order(source: Account, target: Account, amount: int) -> None:
-    """The same, but the lock of the smaller number is taken first, whoever pays."""
+    """The transfer without deadlock: the lock of the smaller number is taken first."""
     first, second = sorted([source, target], key=lambda account: account.number)
     with first.lock:
         sleep(0.001)
@@ -38,6 +38,7 @@ def transfer_in_order(source: Account, target: Account, amount: int) -> None:
 def transfer_until_deadlock(
     way, source: Account, target: Account, times: int, done: list
 ) -> None:
+    """What each of the two threads does until they wait for each other."""
     for _ in range(times):
         way(source, target, 1)
         done.append(1)

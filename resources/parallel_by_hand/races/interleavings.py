@@ -37,7 +37,7 @@ START = StateBetweenSteps()
 
 
 def do_step(step: str, copy: int, x: int, held: frozenset) -> tuple | None:
-    """The thread's copy, x and the locks held, after a step; None if it must wait."""
+    """The threads' state after one step of an interleaving; None if it must wait."""
     verb, _, lock = step.partition(" ")
     if verb == "take" and lock in held:
         return None
@@ -71,11 +71,7 @@ def _after_step(
 
 
 def play(order: str, a: Program, b: Program) -> int:
-    """What x is after threads A and B have moved in this order, such as "AABABB".
-
-    Each letter is one step of that thread. ValueError if a thread is to move that has
-    no step left or waits for a lock, and if the order ends too soon.
-    """
+    """What x is after threads A and B moved by an interleaving, such as "AABABB"."""
     state = START
     for place, letter in enumerate(order):
         thread = "AB".index(letter)
@@ -107,6 +103,6 @@ def every_interleaving(
 
 
 def endings(a: Program, b: Program) -> dict[int | str, int]:
-    """How many of the possible orders end with which x, or "stuck"."""
+    """How many interleavings end with which x, or "stuck"."""
     found = Counter(ending for _, ending in every_interleaving(a, b))
     return {ending: found[ending] for ending in sorted(found, key=str)}

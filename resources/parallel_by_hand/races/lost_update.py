@@ -10,16 +10,19 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 
 def add_one(x, lock, updates: int) -> None:
+    """Updates that may get lost: read, add, write."""
     for _ in range(updates):
         x.value = x.value + 1
 
 
 def add_int_one(x, lock, updates: int) -> None:
+    """Updates that get lost more often: a call lies between reading and writing."""
     for _ in range(updates):
         x.value = x.value + int(1)
 
 
 def add_with_lock(x, lock, updates: int) -> None:
+    """No update is lost: one at a time, with a lock."""
     for _ in range(updates):
         with lock:
             x.value = x.value + int(1)
@@ -31,13 +34,13 @@ def _start_together(gate, add: Callable, x, lock, updates: int) -> None:
 
 
 def count_in_threads(add: Callable, updates: int, workers: int = 2) -> int:
-    """What x is after each of the threads has added 1 to it `updates` times."""
+    """What x is after threads with updates that may get lost: `updates` each."""
     x, lock, gate = SimpleNamespace(value=0), Lock(), Barrier(workers)
     return _count_updates(Thread, (gate, add, x, lock, updates), workers)
 
 
 def count_in_processes(add: Callable, updates: int, workers: int = 2) -> int:
-    """What x is when processes add to it: 8 bytes of memory that they share."""
+    """The same with processes: x is 8 bytes of memory that they share."""
     x, lock, gate = CONTEXT.RawValue("q", 0), CONTEXT.Lock(), CONTEXT.Barrier(workers)
     return _count_updates(CONTEXT.Process, (gate, add, x, lock, updates), workers)
 

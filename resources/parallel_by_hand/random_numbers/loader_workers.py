@@ -19,12 +19,12 @@ warnings.filterwarnings("ignore", message="This DataLoader will create")
 
 
 def stream(seed: int, *key: int) -> np.random.Generator:
-    """The stream with this key, of all the independent streams that a seed has."""
+    """A worker's stream, by its key, of all independent streams that a seed has."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 class Noise(Dataset):
-    """Item i is the worker that made it, and a number from each generator."""
+    """Item i is the loader's worker that made it, and a number from each generator."""
 
     def __init__(self, items: int = 8):
         self.items = items
@@ -40,7 +40,7 @@ class Noise(Dataset):
 
 
 class NoiseByItem(Dataset):
-    """Item i is a number that depends on the seed, the epoch and i, on nothing else."""
+    """A loader's item i: a number that depends on seed, epoch and i, nothing else."""
 
     def __init__(self, items: int = 8, seed: int = 0):
         self.items, self.seed, self.epoch = items, seed, 0
@@ -53,7 +53,7 @@ class NoiseByItem(Dataset):
 
 
 class SeedOfWorker(Dataset):
-    """Item i is the seed of the worker that makes it."""
+    """Item i is the seed of the loader's worker that makes it."""
 
     def __init__(self, items: int):
         self.items = items
@@ -95,7 +95,7 @@ def make_loader(dataset: Dataset, workers: int, method: str, init=None) -> DataL
 
 
 def start_method() -> str:
-    """How workers are started where every system can follow: never by fork."""
+    """How a loader's workers start where every system can follow: never by fork."""
     if "forkserver" in multiprocessing.get_all_start_methods():
         multiprocessing.set_forkserver_preload(["torch"])  # once, not in each worker
         return "forkserver"

@@ -20,18 +20,18 @@ def circle_hits(stream: Stream, points: int, repeats: int) -> np.ndarray:
 
 
 def copied(seed: int, workers: int) -> list[Stream]:
-    """The same generator for each worker. It is copied when it is sent."""
+    """For pi, the same generator for each worker: it is copied when it is sent."""
     return [np.random.default_rng(seed)] * workers
 
 
 def spawned(seed: int, workers: int) -> list[Stream]:
-    """A generator of its own for each worker."""
+    """For pi, a generator of its own for each worker."""
     children = np.random.SeedSequence(seed).spawn(workers)
     return [np.random.default_rng(child) for child in children]
 
 
 def pi_errors(hits_of_each: list[np.ndarray], points: int) -> list[float]:
-    """The error of one worker, of two together, of three ..., as a rule.
+    """The error of pi by one worker, by two together, by three ..., as a rule.
 
     The mean over the repeats is taken of the squared error; the result is its root.
     """

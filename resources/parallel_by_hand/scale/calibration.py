@@ -34,7 +34,7 @@ def _measure_roof() -> tuple[float, float]:
 
 
 def step_seconds(measured: Sequence[MeasuredStep]) -> float:
-    """The typical round: each takes as long as its slowest rank."""
+    """For calibration, the typical round: each takes as long as its slowest rank."""
     rounds = zip(*(m.seconds for m in measured), strict=True)
     slowest = [max(of_ranks) for of_ranks in rounds]
     return float(typical_seconds(slowest))
@@ -46,7 +46,7 @@ def _measured_link() -> Link:
 
 
 def link_of_rings(timed: dict[int, list[float]]) -> Link:
-    """10b's line, fitted to the shortest times: two messages, and S bytes.
+    """The calibrated link, 10b's line: fitted to the shortest times of rings.
 
     Where noise would make a constant negative, the smallest size gives alpha and the
     largest one the bandwidth.
@@ -93,7 +93,7 @@ def _fit_efficiency(machine: Cluster, seconds: float) -> float:
 
 
 def print_constants(machine: Cluster) -> None:
-    """What was calibrated."""
+    """What was calibrated on this machine."""
     alpha, bandwidth = machine.link_within
     print(
         f"a billion operations take {1e12 / machine.peak_flops:.1f} ms in a large "

@@ -13,7 +13,7 @@ from sidebyside import COLOURS, figure
 
 
 class CrossoverCurves(NamedTuple):
-    """Two costs for each x, in the unit that `unit` says."""
+    """Two costs that cross, for each x, in the unit that `unit` says."""
 
     x: list[int]
     first: list[float]
@@ -40,7 +40,7 @@ def _crossover_curves(
     return CrossoverCurves(x, *map(list, zip(*map(pair, x), strict=True)))
 
 
-def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
+def _sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
     """Sequences for each GPU: seconds of computing, and of data parallel's all-reduce.
 
     1.7 billion parameters on 128 GPUs, nothing overlapped or computed again. What if a
@@ -59,7 +59,7 @@ def sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
 
 
 def fixed_batch_step(name: str, gpus: int) -> SimulatedStep:
-    """Table 2's model and batch on any number of GPUs, "ZeRO-3" or "PTD"."""
+    """For a crossing: Table 2's model on any number of GPUs, "ZeRO-3" or "PTD"."""
     model = gpt(paper.TABLE_2_LAYERS, paper.TABLE_2_HIDDEN, paper.TABLE_2_HEADS)
     micro = max(1, paper.TABLE_2_BATCH // gpus) if name == "ZeRO-3" else 1
     strategy = fixed_batch_strategy(name, gpus, micro)
@@ -98,7 +98,7 @@ def _micro_batch_curves(counts: Iterable[int] = range(4, 41, 4)) -> CrossoverCur
 def three_crossovers() -> dict[str, CrossoverCurves]:
     """All three, each with the curve that begins below as the first."""
     return {
-        "sequences": sequences_curves(),
+        "sequences": _sequences_curves(),
         "gpus": _fixed_batch_curves(),
         "micro": _micro_batch_curves(),
     }

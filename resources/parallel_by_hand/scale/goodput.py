@@ -1,6 +1,6 @@
 """Goodput: the share of the time that counts, in a training that fails now and then."""
 
-from parallel_by_hand.failures.failure_clock import hours_between_failures
+from parallel_by_hand.failures.checkpoint_interval import hours_between_failures
 
 HOUR = 3600.0
 
@@ -15,5 +15,5 @@ def goodput(gpus: int, lost: float) -> float:
 
 
 def affordable_loss(gpus: int, share: float) -> float:
-    """Seconds that an interruption may cost if `share` of the time is to count."""
+    """Seconds that an interruption may cost for so much goodput."""
     return (1 - share) * HOUR * hours_between_failures(gpus)

@@ -51,10 +51,10 @@ def _gpipe_seconds(partitions: int, micro_batches: int) -> float:
 
 
 def simulated_throughput(partitions: int, micro_batches: int) -> float:
-    """Relative to two partitions and one micro-batch, as the paper counts."""
+    """GPipe's, relative to two partitions and one micro-batch, as the paper counts."""
     return _gpipe_seconds(2, 1) / _gpipe_seconds(partitions, micro_batches)
 
 
 def bare_formula(partitions: int, micro_batches: int) -> float:
-    """The share of the pipeline that works, times its accelerators (lesson 15a)."""
+    """For GPipe: the pipeline's working share, times its accelerators (lesson 15a)."""
     return partitions * micro_batches / (micro_batches + partitions - 1)

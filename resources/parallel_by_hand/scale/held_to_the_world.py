@@ -20,24 +20,25 @@ class HeldToTheWorld(NamedTuple):
 
 
 def simulate_run(run: PublishedRun) -> HeldToTheWorld:
-    """Count operations as the paper does, and divide by the simulated seconds."""
+    """A run of the world, simulated: operations as the paper counts, by our seconds."""
     step = simulate_step(run.model, run.cluster, run.strategy, run.batch)
     flops = step_flops(run.model, run.batch, run.counted)
     return HeldToTheWorld(run, step, flops / (step.seconds * run.cluster.gpus * 1e12))
 
 
 def best_constant(published: list[float]) -> float:
-    """The one number whose largest miss of all rows, as a share, is smallest."""
+    """Of the world's rows, the number whose largest miss, as a share, is smallest."""
     low, high = min(published), max(published)
     return 2 * low * high / (low + high)
 
 
 def worst_miss(misses: list[float]) -> float:
+    """The largest miss of the world's rows, above or below."""
     return max(map(abs, misses))
 
 
 def implied_links(held: HeldToTheWorld) -> tuple[float, float]:
-    """Bytes per second of data parallel's messages that a published row allows.
+    """What the world's rows allow: bytes per second of data parallel's messages.
 
     The least if messages had the whole step, the most if they had only what computing
     left over; computing takes as long as simulated.
@@ -49,7 +50,7 @@ def implied_links(held: HeldToTheWorld) -> tuple[float, float]:
 
 
 def print_held_runs(held: list[HeldToTheWorld]) -> None:
-    """Published and simulated TF/s of a GPU, the miss, and both utilisations."""
+    """The world's runs: TF/s of a GPU published and simulated, miss, utilisations."""
     print(f"{'TF/s of a GPU':<16}  paper  simulated    miss  hardware  model")
     for one in held:
         step = one.step

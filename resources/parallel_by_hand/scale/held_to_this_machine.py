@@ -67,7 +67,7 @@ def hold_to_this_machine(
 
 
 def print_held(held: dict[str, HeldToThisMachine]) -> None:
-    """Seconds predicted and measured, the miss, and whether the bytes are equal."""
+    """Held to this machine: seconds predicted and measured, misses, bytes."""
     for way, found in held.items():
         sent = max(measured.sent for measured in found.measured)
         print(
@@ -78,7 +78,7 @@ def print_held(held: dict[str, HeldToThisMachine]) -> None:
 
 
 def fastest_first(held: dict[str, HeldToThisMachine], measured: bool) -> list[str]:
-    """The ways by the time of a step, measured or predicted."""
+    """The ways held to this machine, by the time of a step, measured or predicted."""
     return sorted(
         held, key=lambda way: held[way].seconds if measured else held[way].step.seconds
     )

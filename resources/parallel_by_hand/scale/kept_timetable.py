@@ -28,7 +28,7 @@ NOTHING = -1  # needed by the first piece of a micro-batch
 
 
 class KeptTimetable(NamedTuple):
-    """Each piece of work in an order that is possible: its rank, what, what it needs.
+    """The timetable kept: each piece of work in a possible order, its rank and needs.
 
     `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
     place of the piece on a neighbouring stage that must be done before. `links` is the
@@ -47,11 +47,7 @@ class KeptTimetable(NamedTuple):
     def run(
         self, seconds: list[float], travel: float, sending: float
     ) -> tuple[list[float], tuple[float, ...]]:
-        """When each piece starts, and when each rank is done.
-
-        Each kind and stage takes `seconds[work]`, a message `travel`, of which it
-        keeps its link busy for `sending`.
-        """
+        """When each piece starts, and when each rank is done."""
         free = [0.0] * len(self.kept)
         link_free = [0.0] * (1 + max(self.links))
         arrived = [0.0] * (len(self.ranks) + 1)  # the last is NOTHING's
@@ -68,7 +64,7 @@ class KeptTimetable(NamedTuple):
 
 
 def scheduled(name: str, ranks: int, microbatches: int, chunks: int) -> Schedule:
-    """Lesson 15's schedule. One rank alone takes its micro-batches one by one."""
+    """The schedule to be kept; one rank alone takes its micro-batches one by one."""
     if ranks == 1:
         return SCHEDULES_BY_NAME["1f1b"](ranks, microbatches)
     more = (chunks,) if name == "interleaved" else ()

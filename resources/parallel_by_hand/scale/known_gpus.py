@@ -46,7 +46,7 @@ CARD_SHOWS = 0.99 * 2**30 / 1e9  # of 80 "GB", torch reports 79.2 GiB
 LAUNCHES = 80 * 6e-6  # assumed: kernels of a layer's forward, and seconds to start one
 
 
-def gpu_as_it_runs(
+def _as_it_runs(
     gpu: Cluster,
     efficiency: float,
     passes: float,
@@ -80,12 +80,12 @@ FITTED_A100, FITTED_H100 = (0.78, 3.0, 0.55), (0.72, 4.0, 0.32)
 FITTED_H200 = 0.826, 5.0, 0.45, 0.7e-3
 H200 = replace(H100, memory=141e9, memory_bandwidth=4.8e12, price=4.5)
 FITTED = {
-    "A100": gpu_as_it_runs(A100, *FITTED_A100),
-    "A100-40": gpu_as_it_runs(
+    "A100": _as_it_runs(A100, *FITTED_A100),
+    "A100-40": _as_it_runs(
         replace(A100, memory=40e9, memory_bandwidth=1.555e12), *FITTED_A100
     ),
-    "H100": gpu_as_it_runs(H100, *FITTED_H100),
-    "H200": gpu_as_it_runs(H200, *FITTED_H200),
+    "H100": _as_it_runs(H100, *FITTED_H100),
+    "H200": _as_it_runs(H200, *FITTED_H200),
 }
 
 # Data sheets, operations in bfloat16 without sparsity: HGX B200
@@ -119,7 +119,7 @@ _SHEETS = {
     ),
 }  # fmt: skip
 UNFITTED = {
-    name: gpu_as_it_runs(sheet, *FITTED_A100 if sheet.watts < 500 else FITTED_H100)
+    name: _as_it_runs(sheet, *FITTED_A100 if sheet.watts < 500 else FITTED_H100)
     for name, sheet in _SHEETS.items()
 }
 

@@ -20,7 +20,7 @@ from parallel_by_hand.sharding.ledger import MIXED, StateBytes
 
 
 class Ways(NamedTuple):
-    """What may be tried besides the degrees: fused attention or plain, ranks that share
+    """What else legal strategies may use: fused attention or plain, ranks that share
     a sequence, hybrid sharding (shards within a node, copies over nodes), and chunks
     that do not cut a rank's layers evenly. `state` is in bytes for each number.
     """

@@ -52,7 +52,7 @@ class PlanOfPipeline(NamedTuple):
 
 
 class PlannedPipeline(NamedTuple):
-    """By rank: when its last backward ends, and how many forwards it keeps at most."""
+    """The pipeline's times by rank: its last backward's end; forwards kept at most."""
 
     ends: Times
     kept: tuple[int, ...]
@@ -65,7 +65,7 @@ class PlannedPipeline(NamedTuple):
 
 @lru_cache(maxsize=2**14)
 def run_pipeline_on_paper(plan: PlanOfPipeline) -> PlannedPipeline:
-    """How long each rank of the pipeline works, and what it keeps."""
+    """The pipeline's times: how long each rank works, and what it keeps."""
     ranks, microbatches = plan.ranks, plan.microbatches
     uneven = plan.name == "interleaved" and microbatches % ranks
     if microbatches <= LONG * ranks or uneven:

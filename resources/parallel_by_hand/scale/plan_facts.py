@@ -15,12 +15,12 @@ NODE_WATTS = 1.9  # for each watt of its GPUs: data sheets of DGX A100 (6.5 kW f
 
 
 def tokens_per_second(step: SimulatedStep) -> float:
-    """Of all GPUs together."""
+    """Of a plan, by all GPUs together."""
     return step.batch * step.model.sequence / step.seconds
 
 
 def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
-    """For JSON: seconds, bytes as GB, shares, tokens; days, cost and energy for all."""
+    """A plan's facts for JSON: seconds, GB, shares, tokens; days, cost, energy."""
     rate = tokens_per_second(step)
     memory = {part: size / 1e9 for part, size in step.memory._asdict().items()}
     facts = {
@@ -44,7 +44,7 @@ def facts_of_step(step: SimulatedStep, tokens: float | None = None) -> dict:
 
 
 def print_facts(step: SimulatedStep, tokens: float | None) -> None:
-    """Tokens per second, memory by part, what tokens cost, and flags."""
+    """The plan's tokens per second, memory by part, what tokens cost, and flags."""
     facts = facts_of_step(step)
     print(
         f"{facts['tokens_per_s_per_gpu']:,.0f} tokens/s per GPU, "
@@ -60,7 +60,7 @@ def print_facts(step: SimulatedStep, tokens: float | None) -> None:
 
 
 def print_training(step: SimulatedStep, tokens: float | None) -> None:
-    """What so many tokens take and cost."""
+    """What so many tokens take and cost with this plan."""
     if tokens:
         facts = facts_of_step(step, tokens)
         print(f"{tokens:,.0f} tokens take {facts['days']:,.1f} days without failures, "
@@ -173,7 +173,7 @@ def what_would_fit(
     ways: Ways,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> dict[str, float]:
-    """GB that a GPU needs at the least, by optimiser, and on more GPUs of its kind."""
+    """If no plan fits: GB that a GPU needs at the least, by optimiser; on more GPUs."""
 
     def least(cluster: Cluster, state: StateBytes) -> float:
         legal = legal_strategies(model, cluster, batch, ways._replace(state=state))

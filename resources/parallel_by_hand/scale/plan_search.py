@@ -37,11 +37,12 @@ class StrategySurvey(NamedTuple):
 
 
 def split_of(strategy: Strategy) -> Split:
+    """What the search chooses first: the degrees of data, tensor and pipeline."""
     return strategy.replicas, strategy.tensor, strategy.pipeline
 
 
 def memory_of_strategy(model: Model, strategy: Strategy, batch: int) -> float:
-    """Bytes on the fullest GPU, by lesson 17's ledger and what 15's schedule keeps.
+    """For the search: bytes on the fullest GPU, by 17's ledger and 15's schedule.
 
     No rank but GPipe's runs ahead by more than two micro-batches for each rank, so a
     short schedule of equal groups keeps as much as a long one.
@@ -62,7 +63,7 @@ def _most_kept_by_plan(
 
 
 def bound_of(model: Model, cluster: Cluster, strategy: Strategy, batch: int) -> float:
-    """Seconds that a step takes at least.
+    """For the search: seconds that a step takes at least.
 
     The rank with most layers works for all its micro-batches. And the last rank cannot
     begin before one micro-batch has come through all other stages, nor is the step over
@@ -140,7 +141,7 @@ def rank_of_split(
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> tuple[int, int, SimulatedStep, SimulatedStep]:
-    """Where a choice of (data, tensor, pipeline) stands among all that fit somehow.
+    """Where the search finds a (data, tensor, pipeline) among all that fit somehow.
 
     Each split counts with the best that can be made of it. Returns its place, how many
     there are, its step, and the step of the best split.

@@ -1,8 +1,4 @@
-"""Published measurements of large trainings: every row once, with its source.
-
-Sizes are as the papers print them; nothing here is fitted. `held_to_the_world.py` says
-what our simulator makes of each row.
-"""
+"""Published measurements of large trainings: every row once, with its source."""
 
 from typing import NamedTuple
 
@@ -12,7 +8,7 @@ MEGATRON_SEQUENCE, MEGATRON_VOCABULARY = 2048, 51_200  # section 5.1, all models
 
 
 class MegatronRow(NamedTuple):
-    """A row of Table 1. `teraflops` are per GPU, with recomputation counted."""
+    """A published row of Table 1. `teraflops` are per GPU, recomputation counted."""
 
     billions: float
     heads: int
@@ -42,7 +38,7 @@ size of a micro-batch are not given."""
 
 
 class FixedBatchRow(NamedTuple):
-    """A row of Table 2: one model, one batch, more and more GPUs."""
+    """A published row of Table 2: one model, one batch, more and more GPUs."""
 
     strategy: str  # "ZeRO-3" or "PTD", pipeline, tensor and data parallel together
     gpus: int
@@ -67,7 +63,7 @@ TABLE_2_TENSOR, TABLE_2_PIPELINE = 8, 12
 
 
 class LlamaRow(NamedTuple):
-    """A row of Table 4. `teraflops` are per GPU, of the model alone."""
+    """A published row of Table 4. `teraflops` are per GPU, of the model alone."""
 
     gpus: int
     tensor: int

@@ -11,7 +11,7 @@ from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 
 def selene(gpus: int) -> Cluster:
-    """Machines with eight A100 each, as in Narayanan et al. 2021."""
+    """The machines of published runs: eight A100 each, as in Narayanan et al. 2021."""
     return replace(GPUS["A100"], nodes=gpus // 8)
 
 
@@ -31,12 +31,13 @@ class PublishedRun(NamedTuple):
 
 
 def gpt(layers: int, hidden: int, heads: int) -> Model:
+    """The model of a published run, with the paper's sequences and vocabulary."""
     sizes = paper.MEGATRON_SEQUENCE, paper.MEGATRON_VOCABULARY
     return Model(layers, hidden, heads, *sizes)
 
 
 def megatron_runs() -> list[PublishedRun]:
-    """Table 1. What the paper leaves open is set by one rule for all rows.
+    """The runs of Table 1. What is left open is set by one rule for all rows.
 
     Micro-batches of one sequence; the fewest chunks of the interleaved schedule.
     Attention was not fused yet.
@@ -61,7 +62,7 @@ def megatron_runs() -> list[PublishedRun]:
 
 
 def fixed_batch_strategy(name: str, gpus: int, micro_batch: int) -> Strategy:
-    """Table 2's two families: "ZeRO-3", and "PTD" with 12 stages of 8 GPUs each."""
+    """Of Table 2's runs: "ZeRO-3", and "PTD" with 12 stages of 8 GPUs each."""
     common = {"micro_batch": micro_batch, "recomputation": "full"}
     if name == "ZeRO-3":
         return Strategy(data=gpus, shard_stage=3, overlap=True, **common)
@@ -70,7 +71,7 @@ def fixed_batch_strategy(name: str, gpus: int, micro_batch: int) -> Strategy:
 
 
 def fixed_batch_runs() -> list[PublishedRun]:
-    """Table 2: one model and one batch on 384, 768 and 1,536 GPUs, in two ways."""
+    """The runs of Table 2: one model and batch on 384, 768 and 1,536 GPUs, two ways."""
     model = gpt(paper.TABLE_2_LAYERS, paper.TABLE_2_HIDDEN, paper.TABLE_2_HEADS)
     return [
         PublishedRun(
@@ -86,7 +87,7 @@ def fixed_batch_runs() -> list[PublishedRun]:
 
 
 def llama_runs() -> list[PublishedRun]:
-    """Table 4. Chunks are not given: four, thin stages of two layers or of one."""
+    """The runs of Table 4. Chunks are not given: four, stages of one or two layers."""
     runs = []
     for row in paper.LLAMA_TABLE_4:
         strategy = Strategy(
@@ -109,6 +110,6 @@ def llama_runs() -> list[PublishedRun]:
 
 
 def known_in_2021(strategy: Strategy) -> bool:
-    """Without sequence parallel, selective recomputation, and ZeRO in a pipeline."""
+    """Whether a published run of 2021 could use this: much was not known yet."""
     newer = strategy.sequence_parallel or strategy.recomputation == "selective"
     return not newer and strategy.shard_stage == 0

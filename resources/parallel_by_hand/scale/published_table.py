@@ -49,7 +49,7 @@ PRECISIONS = {"bf16": 1, "fp8": 2}  # products in 8 bits have twice the peak
 
 
 class PublishedRow(NamedTuple):
-    """A published training: what was run, and its tokens per second and GPU."""
+    """A row of the published table: what was run, and its tokens per second and GPU."""
 
     name: str
     family: str
@@ -62,7 +62,7 @@ class PublishedRow(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """A row beside its simulated step; `miss` is a share of what was published."""
+    """A row of the published table beside its simulated step; `miss` is a share."""
 
     row: PublishedRow
     step: SimulatedStep
@@ -78,7 +78,7 @@ class HeldRow(NamedTuple):
 
 
 def read_published_rows(path: Path | None = None) -> list[PublishedRow]:
-    """The rows of a CSV file; of the course's own, where no other is named.
+    """The table of published trainings, from a CSV file; or the course's own.
 
     `batch` is sequences of the whole job, `cards_gb_s_per_gpu` one direction. Raises
     ValueError with a sentence if a column or a value is not understood.
@@ -172,7 +172,7 @@ def _zero_of_2021(read: dict) -> bool:
 
 
 def hold_rows(rows: list[PublishedRow]) -> list[HeldRow]:
-    """Each row beside what the simulator makes of it."""
+    """Each row of the table beside what the simulator makes of it."""
     held = []
     for number, row in enumerate(rows, start=1):
         try:
@@ -183,7 +183,7 @@ def hold_rows(rows: list[PublishedRow]) -> list[HeldRow]:
     return held
 
 
-def misses_of_constant(held: list[HeldRow]) -> list[float]:
+def _misses_of_constant(held: list[HeldRow]) -> list[float]:
     """What each row misses by if all reach one utilisation, the best for these rows."""
     reached = []
     for row, _ in held:
@@ -200,9 +200,9 @@ def misses_of_constant(held: list[HeldRow]) -> list[float]:
 
 
 def mean_misses(held: list[HeldRow]) -> dict[str, tuple[int, float, float]]:
-    """By family: rows, the simulator's mean miss, and the best constant's."""
+    """By family of the table: rows, the simulator's mean miss, the best constant's."""
     families: dict[str, list[tuple[float, float]]] = {}
-    for one, constant in zip(held, misses_of_constant(held), strict=True):
+    for one, constant in zip(held, _misses_of_constant(held), strict=True):
         pair = abs(one.miss), abs(constant)
         families.setdefault(one.row.family, []).append(pair)
     return {
@@ -212,7 +212,7 @@ def mean_misses(held: list[HeldRow]) -> dict[str, tuple[int, float, float]]:
 
 
 def facts_of_rows(held: list[HeldRow]) -> dict:
-    """For JSON: each row's prediction and miss, and the mean misses by family."""
+    """The table for JSON: each row's prediction and miss, and mean misses by family."""
     rows = [
         {
             "row": one.row.name,
@@ -234,7 +234,7 @@ def facts_of_rows(held: list[HeldRow]) -> dict:
 
 
 def print_mean_misses(held: list[HeldRow]) -> None:
-    """The simulator's and the best constant's, by family; and that of our own runs."""
+    """The table's mean misses by family, simulator and constant; those of own runs."""
     print(f"{'mean miss':<20} rows  simulator  best constant")
     for family, (rows, ours, constant) in mean_misses(held).items():
         print(f"{family:<20} {rows:4} {ours:10.1%} {constant:14.1%}")
@@ -244,7 +244,7 @@ def print_mean_misses(held: list[HeldRow]) -> None:
 
 
 def print_rows(held: list[HeldRow]) -> None:
-    """Published and simulated tokens per second and GPU, row by row; then the means."""
+    """The published table, row by row beside the simulator; then the mean misses."""
     print(f"{'tokens/s per GPU':<26} published  simulated    miss      memory")
     for one in held:
         room = "" if one.step.fits else "  does not fit"

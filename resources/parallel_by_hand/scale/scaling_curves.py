@@ -23,7 +23,7 @@ SEQUENCES_OF_REPLICA = 384  # weak scaling: as in Table 2's first row
 
 
 class ScalingSeries(NamedTuple):
-    """Workers, and samples per second of each worker. `source` is how it is known."""
+    """A scaling curve: workers, samples per second of each, and how it is known."""
 
     name: str
     source: str  # "measured", "simulated" or "published"
@@ -36,7 +36,7 @@ class ScalingSeries(NamedTuple):
 
 
 def measured_series(rounds: int = 5) -> list[ScalingSeries]:
-    """Data parallel on this machine, one rank and two: a fixed and a growing batch."""
+    """Scaling on this machine, one rank and two: a fixed and a growing batch."""
     series = []
     both = strategies_of_two(16)["data"]
     pair = step_seconds(run_ranks(measure_step, SMALL, both, 16, rounds, world_size=2))
@@ -49,7 +49,7 @@ def measured_series(rounds: int = 5) -> list[ScalingSeries]:
 
 
 def strong_series(name: str, counts: Iterable[int] = STRONG) -> ScalingSeries:
-    """Table 2's model and batch on more and more GPUs, "ZeRO-3" or "PTD"."""
+    """Strong scaling: Table 2's model and batch on more GPUs, "ZeRO-3" or "PTD"."""
     counts, batch = list(counts), paper.TABLE_2_BATCH
     each = [batch / fixed_batch_step(name, n).seconds / n for n in counts]
     return ScalingSeries(f"{name}, strong", "simulated", counts, each)
@@ -58,7 +58,7 @@ def strong_series(name: str, counts: Iterable[int] = STRONG) -> ScalingSeries:
 def weak_series(
     counts: Iterable[int] = STRONG, lost: float | None = None
 ) -> ScalingSeries:
-    """The same model; each copy on 96 GPUs has 384 sequences, however many copies.
+    """Weak scaling: each copy on 96 GPUs has 384 sequences, however many copies.
 
     With `lost`, times the share that counts if an interruption costs so many seconds.
     """
@@ -75,7 +75,7 @@ def weak_series(
 
 
 def published_series() -> list[ScalingSeries]:
-    """Table 1 (weak: the model grows) and both halves of Table 2 (strong)."""
+    """Scaling as published: Table 1 (weak: models grow), Table 2's halves (strong)."""
     rows = paper.MEGATRON_TABLE_1
     gpus, teraflops = [r.gpus for r in rows], [r.teraflops for r in rows]
     series = [ScalingSeries("Table 1", "published", gpus, teraflops)]

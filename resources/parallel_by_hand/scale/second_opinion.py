@@ -24,7 +24,7 @@ class SecondOpinion(NamedTuple):
 
 
 def with_slower_links(cluster: Cluster, share: float = SHARE_OF_LINK) -> Cluster:
-    """The same cluster, whose links between nodes carry `share` of the bandwidth."""
+    """For a second opinion: links between nodes carry `share` of the bandwidth."""
     link = cluster.link_between
     slower = link._replace(bandwidth=share * link.bandwidth)
     return replace(cluster, link_between=slower)

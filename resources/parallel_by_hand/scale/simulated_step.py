@@ -37,7 +37,7 @@ from parallel_by_hand.sharding.ledger import Ledger
 
 
 @dataclass(frozen=True)
-class RankEnd:
+class _RankEnd:
     """What a rank of the pipeline does after its last backward, in seconds.
 
     `messages` are those of data parallel that nothing hides, and the sums of what two
@@ -72,7 +72,7 @@ class SimulatedStep:
     ledgers: list[Ledger]
     sent_by_ranks: list[dict[str, float]]
     stages: list[StageTimes]
-    ends: list[RankEnd]
+    ends: list[_RankEnd]
     planned: PlanOfPipeline
 
     @property
@@ -161,11 +161,7 @@ class SimulatedStep:
 def simulate_step(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
 ) -> SimulatedStep:
-    """One step of training with a batch of so many sequences.
-
-    Raises ValueError with a sentence if the strategy cannot be. It may still not fit
-    into memory: `SimulatedStep.fits`.
-    """
+    """One step of training with a batch of so many sequences."""
     if problem := why_impossible(model, cluster, strategy, batch):
         raise ValueError(problem)
     stages = times_of_stages(model, cluster, strategy)
@@ -193,7 +189,7 @@ def simulate_step(
     )  # fmt: skip
 
 
-def _last_end(planned: PlannedPipeline, ends: list[RankEnd]) -> float:
+def _last_end(planned: PlannedPipeline, ends: list[_RankEnd]) -> float:
     pairs = zip(planned.ends, ends, strict=True)
     return max(done + end.total for done, end in pairs)
 
@@ -205,7 +201,7 @@ def _end_of_rank(
     rank: int,
     stages: list[StageTimes],
     ledger: Ledger,
-) -> RankEnd:
+) -> _RankEnd:
     data = messages.data_messages(model, cluster, strategy, rank)
     waiting = data.once.seconds
     if strategy.overlap:
@@ -224,7 +220,7 @@ def _end_of_rank(
     if not (strategy.frozen or strategy.state.optimiser):
         numbers = kept / strategy.state.parameters
         update = off_loaded_seconds(numbers, state, cluster)
-    return RankEnd(waiting, update, data.after.seconds)
+    return _RankEnd(waiting, update, data.after.seconds)
 
 
 def _bytes_of_ranks(

@@ -38,11 +38,7 @@ class SimulatedTimeline(Timeline):
 
 
 def timeline_of_step(step: SimulatedStep) -> SimulatedTimeline:
-    """One replica: a lane for each rank of the pipeline, and one for its link.
-
-    A lane is a GPU; where it waits for messages it does not compute. The link carries
-    the messages of data parallel that belong to the whole step.
-    """
+    """One replica: a lane for each rank of the pipeline, and one for its link."""
     spans = list(_spans_of_slots(step))
     done = dict.fromkeys(range(step.strategy.pipeline), 0.0)
     for slot in step.slots:

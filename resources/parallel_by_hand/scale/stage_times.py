@@ -44,7 +44,7 @@ class StageTimes(NamedTuple):
 
 
 def side_by_side(computing: float, sending: float, units: int) -> float:
-    """Seconds for both where they overlap, in so many equal units.
+    """In a stage, seconds for both where they overlap, in so many equal units.
 
     A unit is sent once it is computed (or computed once it has come), and units are
     sent one at a time: the slower of the two goes on all the time, and the other one
@@ -58,7 +58,7 @@ def side_by_side(computing: float, sending: float, units: int) -> float:
 def seconds_added(
     computing: float, sending: float, units: int, contention: float
 ) -> float:
-    """By messages beside computing: what sticks out, and what they slow it down by."""
+    """To a stage's computing by messages: what sticks out, and what they slow it by."""
     out = side_by_side(computing, sending, units) - computing
     return out + contention * (sending - out)
 

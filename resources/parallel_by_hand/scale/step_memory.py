@@ -12,12 +12,12 @@ LARGEST_UNIT = 10**9  # numbers: stage3_max_live_parameters, by default, in Deep
 
 
 def layers_of_stages(model: Model, strategy: Strategy) -> list[int]:
-    """Layers of each stage: as equal as can be, as lesson 15 cuts."""
+    """For a step's memory: layers of each stage, as equal as lesson 15 cuts them."""
     return _cut(model.layers, strategy.stages)
 
 
 def layers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """Those of each rank of the pipeline, which may have several stages."""
+    """For a step's memory: layers of each rank of the pipeline, of all its stages."""
     layers, ranks = layers_of_stages(model, strategy), strategy.pipeline
     return [sum(layers[rank::ranks]) for rank in range(ranks)]
 
@@ -34,7 +34,7 @@ def unsplit_numbers_in_memory(model: Model) -> int:
 
 
 def matrices_of_group(model: Model, strategy: Strategy) -> int:
-    """Numbers of a layer's matrices in a tensor group: some experts are elsewhere."""
+    """In a step's memory: a layer's matrices in a tensor group, with its experts."""
     elsewhere = model.experts - model.experts // strategy.expert
     return model.layer_matrices - elsewhere * model.mlp_matrices
 
@@ -48,7 +48,7 @@ def _layer_numbers(model: Model, strategy: Strategy) -> int:
 
 
 def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """Those of the parameters of `numbers_of_ranks` that not all replicas have."""
+    """In a step's memory: of `numbers_of_ranks`, those that not all replicas have."""
     if strategy.expert == 1:
         return [0] * strategy.pipeline
     experts = model.experts // strategy.expert * model.mlp_matrices // strategy.tensor
@@ -56,11 +56,7 @@ def experts_of_ranks(model: Model, strategy: Strategy) -> list[int]:
 
 
 def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
-    """Parameters on a GPU of each rank of the pipeline.
-
-    The first also has the embeddings; the last has the norm at the end and, if it is
-    another rank, a copy of the tied table.
-    """
+    """In a step's memory: parameters on a GPU of each rank of the pipeline."""
     ranks, layer = strategy.pipeline, _layer_numbers(model, strategy)
     numbers = [layer * layers for layers in layers_of_ranks(model, strategy)]
     if model.vocabulary:
@@ -72,7 +68,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
 
 
 def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> float:
-    """Bytes that a layer keeps of one micro-batch, with nothing computed again.
+    """Memory of a layer for one micro-batch, in bytes, with nothing computed again.
 
     Korthikanti et al. 2022, equations 1, 2 and 4; without the attention's `scores`
     it is what selective recomputation keeps.
@@ -101,7 +97,7 @@ def _other_shape(model: Model, strategy: Strategy) -> float:
 
 
 def kept_activations(model: Model, strategy: Strategy) -> float:
-    """Bytes that a layer keeps of one micro-batch under the strategy's recomputation.
+    """Memory of a layer for one micro-batch under the strategy's recomputation.
 
     "full" keeps the layer's input, 2 s b h, whole on every tensor rank.
     """
@@ -111,7 +107,7 @@ def kept_activations(model: Model, strategy: Strategy) -> float:
 
 
 def hidden_numbers(model: Model, strategy: Strategy) -> int:
-    """s b h: the numbers between two layers, of one micro-batch."""
+    """In a step's memory, s b h: the numbers between two layers, of one micro-batch."""
     return model.sequence // strategy.context * strategy.micro_batch * model.hidden
 
 

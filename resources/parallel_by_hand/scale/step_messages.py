@@ -51,7 +51,7 @@ def _reach_of(group: str, strategy: Strategy) -> int:
 
 
 def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
-    """ "within" a node or "between" nodes: the link of the group's slowest neighbours.
+    """For messages: "within" a node or "between" nodes, by the slowest neighbours.
 
     `group` is "tensor", "context", "expert", "data", "same experts", "hybrid" or
     "pipeline". Groups of six in nodes of eight: one of them lies in two nodes.
@@ -62,7 +62,7 @@ def link_of(group: str, cluster: Cluster, strategy: Strategy) -> str:
 
 
 def link_cost_of(group: str, cluster: Cluster, strategy: Strategy) -> Link:
-    """The link's cost; a ring over nodes may use the card of each member in a node.
+    """What messages cost; a ring over nodes may use the card of each member in a node.
 
     The node with the fewest members has as many as the greatest common divisor says.
     """
@@ -98,7 +98,7 @@ def _half_ring(ranks: int, size: float, link: Link) -> StepMessage:
 def tensor_messages(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> tuple[StepMessage, StepMessage]:
-    """Of one layer and one micro-batch: forward and backward.
+    """Messages of one layer and one micro-batch, of tensor parallel: forward, backward.
 
     Each way two all-reduces of s b h numbers (16a), or as much in halves (16b's
     sequence parallel, which gathers the inputs of both pairs once more for backward).
@@ -124,7 +124,7 @@ def _gathered_keys(model: Model, cluster: Cluster, strategy: Strategy) -> StepMe
 def expert_messages(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> tuple[StepMessage, StepMessage]:
-    """Of one layer and one micro-batch: forward and backward.
+    """Messages of one layer and one micro-batch, of its experts: forward, backward.
 
     All-to-alls take tokens to their experts, and home. Each GPU sends over NVLink and
     its own card at the same time.
@@ -247,11 +247,7 @@ def _data_messages(
 def norm_messages(
     model: Model, cluster: Cluster, strategy: Strategy, rank: int
 ) -> StepMessage:
-    """Sequence parallel sums gradients of what each rank has whole, once in a step.
-
-    Norms and the biases of rows have seen this rank's positions only (16b): an
-    all-reduce for each layer.
-    """
+    """Sequence parallel sums gradients of what each rank has whole, once in a step."""
     if not strategy.sequence_parallel:
         return StepMessage()
     size = strategy.state.gradients * unsplit_numbers_in_memory(model)

@@ -59,7 +59,7 @@ def _print_memory(step: SimulatedStep) -> None:
 
 
 def draw_memory(step: SimulatedStep, ax=None):
-    """A bar of memory for each rank of the pipeline, on axes or a figure of its own.
+    """The memory of a step's tables, drawn: a bar for each rank, on axes or a figure.
 
     Dotted is the room of a GPU, hatched what is reserved of it.
     """

@@ -27,7 +27,7 @@ from sidebyside import MessageMeter, device
 
 
 def strategies_of_two(batch: int, micro_batches: int = 4) -> dict[str, Strategy]:
-    """The ways in which two ranks can share a batch; float32 and Adam."""
+    """For this machine: how two ranks can share a batch; float32 and Adam."""
     half, part = batch // 2, batch // micro_batches
     return {
         "data": Strategy(data=2, micro_batch=half, state=SINGLE),
@@ -39,8 +39,8 @@ def strategies_of_two(batch: int, micro_batches: int = 4) -> dict[str, Strategy]
 
 
 class MeasuredStep(NamedTuple):
-    """On one rank: seconds of each round, messages and bytes sent in one, and the bytes
-    of this rank's parameters."""
+    """Of a rank of this machine: seconds of each round, messages and bytes of one, and
+    the bytes of this rank's parameters."""
 
     seconds: list[float]
     messages: int
@@ -131,7 +131,7 @@ def measure_step(
     rounds: int = 5,
     pace: tuple[float, float] | None = None,
 ) -> MeasuredStep:
-    """Runs in each rank: real steps. `pace` is the alpha and beta of a slow link."""
+    """Runs in each rank of this machine: real steps, with `pace` over a slow link."""
     mine, step = _prepare_step(model, strategy, batch)
     step()  # memory is fetched, connections are made
     with MessageMeter() as meter:
@@ -150,7 +150,7 @@ def measure_step(
 
 
 def time_rings(sizes: list[int], rounds: int = 8) -> dict[int, list[float]]:
-    """Runs in each rank: seconds of an all-reduce of each size, all in each round."""
+    """Runs in each rank of this machine: seconds of rings of each size, in turn."""
     seconds = {size: [] for size in sizes}
     for turn in range(-1, rounds):  # the first is not counted
         for size in sizes:

@@ -1,8 +1,4 @@
-"""What a training step is made of: a model, a cluster, and a strategy.
-
-Three plain descriptions, and the reasons for which a strategy cannot be. The
-simulator reads them; so does whoever searches for the best strategy.
-"""
+"""What a training step is made of: a model, a cluster, and a strategy."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +13,7 @@ RECOMPUTATIONS = "none", "selective", "full"
 
 @dataclass(frozen=True)
 class Model:
-    """A GPT-like transformer: output and input share one table of the vocabulary.
+    """A plan's model, GPT-like: output and input share one table of the vocabulary.
 
     With a vocabulary of 0 it is its layers alone, as our measured runs are. Grouped
     queries have fewer `kv_heads`; `mlp` is the width between the MLP's products (0:
@@ -83,7 +79,7 @@ class Model:
 
 
 class Link(NamedTuple):
-    """Lesson 10b's line: seconds for a message, and bytes per second each way."""
+    """A link of a plan's cluster: seconds for a message, bytes per second each way."""
 
     alpha: float
     bandwidth: float
@@ -91,7 +87,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """`nodes` machines of `gpus_per_node` each. All sizes are those of one GPU.
+    """A plan's cluster, `nodes` of `gpus_per_node`. All sizes are those of one GPU.
 
     `peak_flops` are operations per second by the data sheet, `efficiency` the share of
     them that large products reach. `memory` is in bytes, `memory_bandwidth` in bytes
@@ -129,7 +125,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How many GPUs split what. Their product is the number of GPUs.
+    """The strategy of a plan: how many GPUs split what. Their product is all GPUs.
 
     `shard_stage` is 0 (plain data parallel) to 3 of ZeRO. `micro_batch` counts
     sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
@@ -205,7 +201,7 @@ class Strategy:
 def why_impossible(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
 ) -> str:
-    """One sentence that says why this cannot run, or "" if it can.
+    """One sentence that says why this plan cannot run, or "" if it can.
 
     Memory is not looked at: `SimulatedStep.fits` says whether there is enough.
     """

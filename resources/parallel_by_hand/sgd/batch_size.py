@@ -14,7 +14,7 @@ from parallel_by_hand.sgd.digits_network import digits_here
 def loss_along_updates(
     model: nn.Module, batch: int, epochs: int, rate: float
 ) -> list[tuple[int, float, float]]:
-    """(updates, seconds, loss of all images) whenever the updates have grown by 15 %.
+    """For a batch size: (updates, seconds, loss) whenever updates have grown by 15 %.
 
     The seconds are of the updates alone: looking at the loss stops the clock.
     """
@@ -38,7 +38,7 @@ def loss_along_updates(
 
 
 def kept_for_backward(model: nn.Module, images: Tensor, labels: Tensor) -> int:
-    """The bytes of all tensors that autograd keeps until backward."""
+    """For each batch size: bytes of the tensors that autograd keeps until backward."""
     kept = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def kept_for_backward(model: nn.Module, images: Tensor, labels: Tensor) -> int:
 
 
 def samples_per_second(model: nn.Module, batch: int, rounds: int = 15) -> float:
-    """The median throughput of forward, backward and update."""
+    """For a batch size: the median throughput of forward, backward and update."""
     images, labels = (tensor[:batch] for tensor in digits_here("train"))
     sgd, seconds = torch.optim.SGD(model.parameters(), lr=0.01), []
     for _ in range(rounds):

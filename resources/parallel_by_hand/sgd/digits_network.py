@@ -11,7 +11,7 @@ from sidebyside import device, load_digits
 
 @cache  # read once; nobody changes them
 def digits_here(part: str) -> tuple[Tensor, Tensor]:
-    """The images and labels of `part`, on the GPU where there is one."""
+    """The digits' images and labels of `part`, on the GPU where there is one."""
     images, labels = load_digits(part)
     return images.to(device()), labels.to(device())
 

@@ -60,7 +60,7 @@ def updates_to_reach(
     seeds: int = 3,
     most: int = 3000,
 ) -> dict[float, float]:
-    """Updates until the network's loss on all training images is `target` or less.
+    """A fleet's updates until the loss on all training images is `target` or less.
 
     For each rate the median over `seeds` starts; infinity for the rates that had not
     arrived when the fastest had. Batches are drawn with replacement, the same for all

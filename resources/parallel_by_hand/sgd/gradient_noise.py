@@ -30,11 +30,7 @@ def gradient_spread(model: nn.Module, batch: int, draws: int = 200) -> float:
 def squared_norms_in_training(
     rate: float, target: float, seed: int = 0, shards: int = 8, each: int = 8
 ) -> tuple[float, float]:
-    """Mean |g|² of one shard's gradient and of the batch's, over a whole training.
-
-    The network is trained with the batch's gradient, the mean over the shards, until
-    the loss of all images is `target`.
-    """
+    """With noise: mean |g|² of a shard's gradient and the batch's, over a training."""
     images, labels = digits_here("train")
     model, dice = digits_network(seed), torch.Generator().manual_seed(seed)
     of_shards, of_batches = [], []
@@ -62,7 +58,7 @@ def noise_scale_from_two_sizes(
 
 
 def fewest_updates(target: float, sizes=SIZES) -> dict[int, tuple[float, float]]:
-    """For each batch size (updates, rate) of the learning rate that needs fewest."""
+    """What noise costs: for each batch size the (updates, rate) that needs fewest."""
     return {
         batch: min((n, rate) for rate, n in updates_to_reach(target, batch).items())
         for batch in sizes
@@ -70,7 +66,7 @@ def fewest_updates(target: float, sizes=SIZES) -> dict[int, tuple[float, float]]
 
 
 def fit_knee(updates: dict[int, float]) -> tuple[float, float]:
-    """(fewest, knee) of updates = fewest * (1 + knee / batch), fitted to the logs.
+    """Where noise stops to matter: (fewest, knee) of fewest * (1 + knee / batch).
 
     The form is McCandlish et al.'s. At a batch of `knee` it takes twice the fewest.
     """

@@ -27,7 +27,7 @@ def large_batch_rates(base: float) -> dict[str, tuple[int, Rate]]:
 
 
 def errors_after_epochs(batch: int, rates: list[Rate], seeds: int) -> torch.Tensor:
-    """Percent of the held-out images that networks get wrong: rates x seeds."""
+    """Large batches or small: percent of held-out images wrong, by rate and seed."""
     images, labels = digits_here("train")
     fleet = Fleet([digits_network(seed) for _ in rates for seed in range(seeds)])
     dice, steps = torch.Generator().manual_seed(2), len(images) // batch
@@ -42,5 +42,5 @@ def errors_after_epochs(batch: int, rates: list[Rate], seeds: int) -> torch.Tens
 
 
 def mean_and_interval(values: torch.Tensor) -> tuple[float, float]:
-    """The mean, and the half width of its 95 % interval over the seeds."""
+    """The mean of a large batch's errors, and half its 95 % interval over the seeds."""
     return values.mean().item(), (2 * values.std() / len(values) ** 0.5).item()

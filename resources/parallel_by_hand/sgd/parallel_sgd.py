@@ -17,7 +17,7 @@ BATCH, RATE = 4, 0.5  # of each worker
 
 
 def worker_batches(workers: int, steps: int) -> list[list[torch.Tensor]]:
-    """For each worker the indices of its batches: from its own share of the images."""
+    """Parallel SGD's batches: for each worker, indices from its own share of images."""
     images, _ = digits_here("train")
     shares = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     batches = []
@@ -55,7 +55,7 @@ def _take_step(model: nn.Module, gradient: torch.Tensor) -> None:
 
 
 def mean_of_models(models: list[nn.Module], make_model: Callable) -> nn.Module:
-    """A new model whose every parameter is the mean of the models' parameters."""
+    """Parallel SGD's new model, of which each parameter is the mean of the models'."""
     mean = make_model()
     vectors = [parameters_to_vector(model.parameters()) for model in models]
     vector_to_parameters(torch.stack(vectors).mean(0).detach(), mean.parameters())
@@ -63,7 +63,7 @@ def mean_of_models(models: list[nn.Module], make_model: Callable) -> nn.Module:
 
 
 def in_another_order(model: nn.Module, seed: int = 0) -> nn.Module:
-    """The same network with its hidden units numbered in another order."""
+    """Equal, and yet no mean: a network with its hidden units in another order."""
     other, dice = digits_network(), torch.Generator().manual_seed(seed)
     state = model.state_dict()
     order = torch.randperm(len(state["0.bias"]), generator=dice)
@@ -76,7 +76,7 @@ def in_another_order(model: nn.Module, seed: int = 0) -> nn.Module:
 
 @torch.no_grad()
 def held_out(model: nn.Module) -> tuple[float, float]:
-    """(loss, share of wrong answers) on images that no worker has seen."""
+    """Parallel SGD's loss and share of wrong answers, on images no worker has seen."""
     images, labels = digits_here("test")
     answers = model(images)
     wrong = (answers.argmax(1) != labels).float().mean().item()
@@ -84,4 +84,5 @@ def held_out(model: nn.Module) -> tuple[float, float]:
 
 
 def best_model_of(models: list[nn.Module]) -> nn.Module:
+    """Of the workers' models, the one with the least loss on held-out images."""
     return min(models, key=lambda model: held_out(model)[0])

@@ -19,11 +19,7 @@ BUILT_HERE = "ZeRO-1", "ZeRO-2"
 def networks_trained_side_by_side(
     steps: int, make_optimizer: Callable = adam, library: bool = True
 ) -> Iterator[dict[str, nn.Sequential]]:
-    """Runs in each rank: after each step, networks that were trained in several ways.
-
-    Each sees this rank's part of the same batches. `library` adds torch's own DDP with
-    its ZeroRedundancyOptimizer.
-    """
+    """Runs in each rank: ZeRO beside DDP: after each step, their networks."""
     replicas: dict[str, tuple] = {}
     networks = {name: make_digits_network() for name in ("DDP", "ZeRO-1", "ZeRO-2")}
     replica = DistributedDataParallel(networks["DDP"])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
 
-def global_norm_across_shards(shards: list[Tensor], group=None) -> Tensor:
+def _global_norm(shards: list[Tensor], group=None) -> Tensor:
     """The length of the whole gradient, the same on all ranks.
 
     Squares of the parts add up to the square of the whole: one number travels.
@@ -24,7 +24,7 @@ def clip_across_shards(shards: list[Tensor], longest: float, group=None) -> Tens
 
     All ranks multiply by the same number, so the direction stays.
     """
-    norm = global_norm_across_shards(shards, group)
+    norm = _global_norm(shards, group)
     if norm > longest:
         for shard in shards:
             shard.mul_(longest / norm)

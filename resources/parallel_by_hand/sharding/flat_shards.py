@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from parallel_by_hand.collectives.eight_collectives import exchange
 
 
-def shard_length(numbers: int, ranks: int) -> int:
+def _shard_length(numbers: int, ranks: int) -> int:
     """Numbers in one of `ranks` equal shards; the last one may end with padding."""
     return -(-numbers // ranks)
 
@@ -54,7 +54,7 @@ class FlatParameters:
     def zeros(self) -> Tensor:
         """A flat tensor with room for one number for each of the parameters'."""
         ranks = dist.get_world_size(self.group)
-        length = shard_length(self.numbers, ranks)
+        length = _shard_length(self.numbers, ranks)
         return self.parameters[0].detach().new_zeros(length * ranks)
 
     def views_of(self, flat: Tensor) -> list[Tensor]:
@@ -71,7 +71,7 @@ def room_for_chunk(flat: Tensor, group=None) -> Tensor:
 
 
 def master_copy(shard: Tensor) -> nn.Parameter:
-    """What the optimiser updates: the shard itself, or a float32 copy of 16 bits."""
+    """What the optimiser updates of a flat shard: itself, or a copy in 32 bits."""
     sixteen_bits = shard.element_size() == 2
     return nn.Parameter(shard.detach().float() if sixteen_bits else shard.detach())
 

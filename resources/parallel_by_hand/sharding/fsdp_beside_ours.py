@@ -12,7 +12,7 @@ from sidebyside import MessageMeter, device
 
 
 def make_wide_stack(width: int = 64, depth: int = 3) -> nn.Sequential:
-    """The same in every process: `depth` units of two layers each."""
+    """For FSDP2 beside ours: `depth` units of two layers, the same in every process."""
     torch.manual_seed(0)
     units = [
         nn.Sequential(
@@ -55,10 +55,12 @@ def train_beside_fsdp2(steps: int = 3, width: int = 64) -> dict:
 
 
 def sgd_beside_fsdp2(parameters) -> torch.optim.Optimizer:
+    """What trains in both, FSDP2 and ours."""
     return torch.optim.SGD(parameters, lr=0.1)
 
 
 def count_fsdp2_names(names: list[str]) -> dict[str, int]:
+    """How often each collective was called, by FSDP2 or ours."""
     return {name: names.count(name) for name in sorted(set(names))}
 
 

@@ -67,19 +67,19 @@ class Ledger(NamedTuple):
 
 
 def bytes_behind(tensors: Iterable[Tensor]) -> int:
-    """The bytes of the memory behind some tensors; views of one memory count once."""
+    """For the ledger: bytes of the memory behind tensors; views of one count once."""
     memories = [tensor.untyped_storage() for tensor in tensors]
     return sum({memory.data_ptr(): memory.nbytes() for memory in memories}.values())
 
 
 def optimizer_tensors(optimizer: Optimizer) -> list[Tensor]:
-    """All that the optimiser has put by: averages, momentum, step counters."""
+    """What the ledger counts for the optimiser: averages, momentum, step counters."""
     leaves = tree_leaves(list(optimizer.state.values()))
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 class PeakGradients:
-    """`with PeakGradients(module) as peak:` and `peak.bytes` after some backward.
+    """The ledger's gradients: `with PeakGradients(module) as peak:`, then `peak.bytes`.
 
     Each time that a gradient is ready, the bytes of all `.grad` of the module's
     parameters are counted, and of the tensors that `beside()` names. What a strategy

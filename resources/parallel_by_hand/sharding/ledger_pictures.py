@@ -48,7 +48,7 @@ def _as_in_the_paper(size: int) -> str:
 
 
 def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
-    """What the ledger's formula gives for ZeRO-1, 2 and 3 in mixed precision."""
+    """The ledger's formula for ZeRO-1, 2 and 3 in mixed precision, as in the paper."""
     totals = (state_bytes(NUMBERS[model], ranks, s).total for s in STRATEGIES[1:])
     return tuple(map(_as_in_the_paper, totals))
 

@@ -34,11 +34,12 @@ class Transformer(NamedTuple):
 
 
 def gigabytes(size: float) -> str:
+    """A cell of the memory ledger."""
     return f"{size / 1e9:11,.2f}"
 
 
 def bar_of_state(state: StateBytes, activations: int, largest: int) -> str:
-    """P, G, O and A, as many of each as its share of the largest bar."""
+    """The memory ledger's bar of P, G, O and A, as many of each as its share."""
     letters, done, bar = (*state, activations), 0, ""
     for letter, size in zip("PGOA", letters, strict=True):
         done += size

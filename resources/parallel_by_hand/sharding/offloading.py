@@ -19,7 +19,7 @@ def _offloaded_tensor(folder: str, name: str, numbers: int) -> Tensor:
     return torch.from_file(str(path), shared=True, size=numbers, dtype=torch.float32)
 
 
-def adam_on_host(folder: str, shard: Tensor) -> tuple[nn.Parameter, torch.optim.Adam]:
+def _adam_on_host(folder: str, shard: Tensor) -> tuple[nn.Parameter, torch.optim.Adam]:
     """A master copy of `shard` and an Adam, both with all their numbers on the host."""
     master = nn.Parameter(
         _offloaded_tensor(folder, "master", shard.numel()).copy_(shard)
@@ -46,7 +46,7 @@ def update_with_host(numbers: int, off_load: bool, steps: int = 5) -> dict:
     gradient = torch.randn(numbers, generator=generator)
     with tempfile.TemporaryDirectory() as folder:
         if off_load:
-            master, adam = adam_on_host(folder, shard)
+            master, adam = _adam_on_host(folder, shard)
             master.grad = _offloaded_tensor(folder, "gradient", numbers)
         else:
             master = nn.Parameter(shard)

@@ -9,7 +9,7 @@ from torch import nn
 
 
 def make_language_model(layers: int, width: int, vocabulary: int) -> nn.Sequential:
-    """The parameters of a GPT without its order of work: 12 h^2 for each block."""
+    """A GPT for rank 0 of 1024, without its order of work: 12 h^2 for each block."""
 
     def block() -> nn.Sequential:
         sizes = (width, 3 * width), (width, width), (width, 4 * width)

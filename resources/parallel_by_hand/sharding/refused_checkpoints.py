@@ -21,11 +21,11 @@ NAMED_BY_SAVE = {
 
 
 class Refused(ValueError):
-    """The checkpoint cannot be used; nothing has been loaded."""
+    """The sharded checkpoint cannot be used; nothing has been loaded."""
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """A pickle can name any code to be run: only what `dcp.save` names is let in."""
+    """A checkpoint's pickle can name any code: only what `dcp.save` names is let in."""
 
     def find_class(self, module: str, name: str) -> object:
         if name not in NAMED_BY_SAVE.get(module, "").split():
@@ -34,7 +34,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 class PlainReader(dcp.FileSystemReader):
-    """Reads `.metadata` without running anything that it may name."""
+    """Reads a checkpoint's `.metadata` without running anything that it may name."""
 
     def read_metadata(self) -> Metadata:
         with open(Path(self.path, ".metadata"), "rb") as file:
@@ -44,7 +44,7 @@ class PlainReader(dcp.FileSystemReader):
         return metadata
 
 
-class PlainPlanner(dcp.DefaultLoadPlanner):
+class _PlainPlanner(dcp.DefaultLoadPlanner):
     """What is no tensor is a pickle as well; torch loads it without `weights_only`."""
 
     def load_bytes(self, read_item, value: io.BytesIO) -> None:
@@ -54,7 +54,7 @@ class PlainPlanner(dcp.DefaultLoadPlanner):
 
 
 def load_or_refuse(folder: str, state: dict) -> None:
-    """Fill the tensors of `state` from the checkpoint in `folder`, after a look at it.
+    """Fill the tensors of `state` from the checkpoint in `folder`, or refuse it.
 
     Every rank looks at the same files, so all refuse or none does. The metadata lists
     each tensor's shape, and where each piece lies in which file. It is written last:
@@ -81,7 +81,7 @@ def load_or_refuse(folder: str, state: dict) -> None:
                 f"this is another model's checkpoint: {name} has shape "
                 f"{tuple(tensor.shape)} here and {found} there"
             )
-    dcp.load(state, storage_reader=PlainReader(folder), planner=PlainPlanner())
+    dcp.load(state, storage_reader=PlainReader(folder), planner=_PlainPlanner())
 
 
 def _tensors(state: dict, prefix: str = "") -> dict[str, torch.Tensor]:

@@ -1,8 +1,4 @@
-"""Data parallel training as in lesson 11a, with this group's messages and flat tensors.
-
-It is what the stages of ZeRO are held to: the same sums in the same order, and nothing
-sharded.
-"""
+"""Data parallel training as in lesson 11a, with flat tensors: nothing is sharded."""
 
 from collections.abc import Callable
 

@@ -26,7 +26,7 @@ def _shards_of(flat: Tensor, group=None) -> list[Tensor]:
 
 
 class DirectLink:
-    """The library's collectives. They begin at once; ranks wait where they need one."""
+    """Shards by the library's collectives. They begin at once; ranks wait at need."""
 
     def __init__(self, group=None):
         self.group = group
@@ -41,7 +41,7 @@ class DirectLink:
 
 
 class RingLink:
-    """Lesson 10b's ring in its two halves: messages that a meter can count."""
+    """Shards by lesson 10b's ring in two halves: messages that a meter can count."""
 
     def __init__(self, group=None):
         self.group = group
@@ -57,7 +57,7 @@ class RingLink:
 
 
 class SlowWire(SlowLink):
-    """A cable of so many bytes per second: one collective at a time, in their order.
+    """Shards over a slow link: so many bytes per second, one collective at a time.
 
     As in lesson 11b, the collective goes through gloo or NCCL and a sleep makes up the
     time: that of (N - 1) / N of the tensor, as in a ring.

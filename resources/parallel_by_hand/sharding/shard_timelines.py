@@ -21,7 +21,7 @@ FORWARD, BACKWARD = 0.02, 0.04  # seconds that a layer computes
 WAYS = "ZeRO-1", "ZeRO-2", "ZeRO-2, overlapped"
 
 
-class NapInShardTimeline(torch.autograd.Function):
+class _Nap(torch.autograd.Function):
     """The identity, which sleeps forward and backward as if it computed."""
 
     @staticmethod
@@ -38,7 +38,7 @@ class NapInShardTimeline(torch.autograd.Function):
         return gradient, None
 
 
-class NappingShardedLayer(nn.Linear):
+class _NappingLayer(nn.Linear):
     """16,384 parameters that are as slow as we want; `mark` draws a span or nothing."""
 
     mark = nullcontext
@@ -47,7 +47,7 @@ class NappingShardedLayer(nn.Linear):
         super().__init__(128, 128, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return NapInShardTimeline.apply(super().forward(x), NappingShardedLayer.mark)
+        return _Nap.apply(super().forward(x), _NappingLayer.mark)
 
 
 @contextmanager
@@ -74,9 +74,9 @@ def _slow_link(milliseconds: float) -> Iterator[None]:
 
 
 def step_over_slow_link(way: str, milliseconds: float) -> float:
-    """Runs in each rank: seconds of the second step of two, which is drawn."""
+    """Runs in each rank: a timeline of two steps, and the seconds of the second."""
     torch.manual_seed(0)
-    network = nn.Sequential(*(NappingShardedLayer() for _ in range(4))).to(device())
+    network = nn.Sequential(*(_NappingLayer() for _ in range(4))).to(device())
     sgd = partial(torch.optim.SGD, lr=0.1, foreach=False)
     wire = ThreadPoolExecutor(1, initializer=name_wire)
     with _slow_link(milliseconds), wire:
@@ -87,7 +87,7 @@ def step_over_slow_link(way: str, milliseconds: float) -> float:
             if way == WAYS[2]:
                 trained.carry = partial(wire.submit, trained.reduce_scatter)
         for mark in (nullcontext, span):
-            marks = [mock.patch.object(NappingShardedLayer, "mark", mark)]
+            marks = [mock.patch.object(_NappingLayer, "mark", mark)]
             marks += [mock.patch.object(module, "span", mark) for module in
                       (zero_1, zero_2)]  # fmt: skip
             with marks[0], marks[1], marks[2]:

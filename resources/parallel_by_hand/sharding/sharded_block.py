@@ -26,12 +26,8 @@ from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 from sidebyside import MessageMeter, device
 
 
-class WatchedRing(RingLink):
-    """The ring, which notes the most bytes of gradients that are on their way at once.
-
-    These are the flat gradients of a unit, room for a chunk that arrives, and the sums
-    of this rank's shards, which wait until the optimiser's step.
-    """
+class _WatchedRing(RingLink):
+    """The ring, which notes the most bytes of gradients that are on their way."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +42,7 @@ class WatchedRing(RingLink):
 
 
 def measure_block_in_units() -> MeasuredLedger:
-    """Runs in each rank: two steps of the block in two units, attention and MLP.
+    """Runs in each rank: the block sharded in two units, attention and MLP; two steps.
 
     Parameters are those that this rank keeps, and those that are gathered at the most;
     buffers are what gradients need on their way to the shards.
@@ -57,7 +53,7 @@ def measure_block_in_units() -> MeasuredLedger:
     with KeptBytes(unsharded) as activations:
         block_loss(unsharded, 0).backward()
     block = make_transformer_block().to(device())
-    held, ring = [], WatchedRing()
+    held, ring = [], _WatchedRing()
     with PeakGradients(block, beside=lambda: held) as peak:
         zero = ZeRO3(block, sgd_with_momentum, ring)
         held += zero.gradients
@@ -73,11 +69,7 @@ def measure_block_in_units() -> MeasuredLedger:
 
 
 def state_of_cuts(costs: list[BlockCost]) -> list[MeasuredLedger]:
-    """The rows of a block that is cut by layer, neuron or space.
-
-    A rank has a gradient and a momentum of each parameter that it holds. Pieces that
-    messages need for a moment are not counted there.
-    """
+    """Beside the sharded block: rows of one that is cut by layer, neuron or space."""
     return [
         MeasuredLedger(
             Ledger(*3 * [cost.parameters], activations=cost.activations), cost.sent

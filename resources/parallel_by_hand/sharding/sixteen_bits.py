@@ -28,6 +28,8 @@ FORMATS = {
 
 
 class SixteenBitsOutcome(NamedTuple):
+    """What training in 16 bits came to: loss, zeros, unchanged weights."""
+
     loss: float  # of the last epoch's images, all together
     zeros: float  # the share of the first gradients that is 0
     unchanged: float  # the share of the weights that the last update left as it was
@@ -55,7 +57,7 @@ def _backward_of_part(
 def train_in_format(
     format: SixteenBitsFormat, parts: int = 1, lr: float = 0.0003, epochs: int = 10
 ) -> SixteenBitsOutcome:
-    """Train with Adam; each batch pretends to be one of so many `parts`.
+    """Train in 16 bits or 32 with Adam; each batch pretends to be one of `parts`.
 
     Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
     by `parts` in float32, as if all the other parts had the same ones.

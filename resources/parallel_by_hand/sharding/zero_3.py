@@ -19,7 +19,7 @@ from parallel_by_hand.sharding.shard_links import DirectLink
 
 
 class ShardedUnit(FlatParameters):
-    """The parameters of `module`, of which each rank keeps one shard.
+    """ZeRO-3's parameters of `module`, of which each rank keeps one shard.
 
     `kept` is that shard. The parameters are views of `flat`. While nobody needs them,
     `flat` has no memory behind it; the tensor itself must stay, for autograd has kept
@@ -167,7 +167,7 @@ class TunedZeRO3(ZeRO3):
 
 
 def call_after_gradients(parameters: list[nn.Parameter], call) -> None:
-    """`call()` whenever a backward has given each of the parameters its gradient."""
+    """`call()` whenever backward has given all of ZeRO-3's parameters a gradient."""
     missing = set(parameters)
 
     def one_is_there(parameter: nn.Parameter) -> None:

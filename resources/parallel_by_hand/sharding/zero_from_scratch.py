@@ -33,7 +33,7 @@ def _make_learner() -> nn.Sequential:
 
 
 def make_trained(way: str, make_optimizer, **options) -> tuple[nn.Sequential, Any]:
-    """A network and what trains it, this way; all four send by lesson 10b's ring."""
+    """A network and what trains it, ZeRO or DDP; all four send by lesson 10b's ring."""
     network = _make_learner()
     if way.startswith("ZeRO-3"):
         keep = way != "ZeRO-3"
@@ -46,7 +46,7 @@ def make_trained(way: str, make_optimizer, **options) -> tuple[nn.Sequential, An
 
 
 def whole_parameters(trained) -> torch.Tensor:
-    """All parameters in one vector; every rank must ask, for ZeRO-3 gathers them."""
+    """ZeRO's parameters in one vector; every rank must ask, for ZeRO-3 gathers them."""
     if not isinstance(trained, ZeRO3):
         return torch.cat([unit.flat[: unit.numbers] for unit in trained.units])
     found = []
@@ -60,11 +60,7 @@ def whole_parameters(trained) -> torch.Tensor:
 def train_in_stage(
     way: str, steps: int = 3, accumulate: int = 1, hold_back: bool = False
 ) -> dict:
-    """Runs in each rank: losses, parameters after each step, and the last step's bill.
-
-    With `accumulate`, a step adds up the gradients of so many micro-batches. With
-    `hold_back`, ZeRO-3 sends gradients only after the last of them.
-    """
+    """Runs in each rank: a stage of ZeRO: losses, parameters, the last step's bill."""
     sgd = torch.optim.SGD
     network, trained = make_trained(way, lambda p: sgd(p, lr=0.1, momentum=0.9))
     units = trained.units if way.startswith("ZeRO-3") else []
@@ -96,5 +92,6 @@ def train_in_stage(
 
 
 def digits_scores(network, step: int, micro: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What ZeRO trains: this rank's scores and labels, in a micro-batch of a step."""
     images, labels = own_rows_of_digits(4 * step + micro, batch=48)
     return network(images), labels

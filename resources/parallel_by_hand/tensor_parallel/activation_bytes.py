@@ -15,7 +15,7 @@ from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
 from sidebyside import device
 
 
-class DropKeepingBytes(torch.autograd.Function):
+class _DropKeepingBytes(torch.autograd.Function):
     """Dropout that keeps one byte for each number: was it dropped?"""
 
     @staticmethod
@@ -38,16 +38,16 @@ def _choose_dropout(kind: str, place: int, streams: str, rate: float = 0.1):
     if kind == "none":
         return blocks.no_dropout
     stream = choose_stream(place, streams)
-    return lambda x: DropKeepingBytes.apply(x, rate, stream)
+    return lambda x: _DropKeepingBytes.apply(x, rate, stream)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """torch's one function for all of it, without dropout."""
+    """Few activation bytes: torch's one function for all of it, without dropout."""
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
 class LayerSize(NamedTuple):
-    """Positions s, sequences b, width h, heads a."""
+    """Positions s, sequences b, width h, heads a: activations follow from them."""
 
     s: int = 64
     b: int = 2
@@ -58,7 +58,7 @@ class LayerSize(NamedTuple):
 def kept_by_layer(
     way: str, size: LayerSize, dropout: str = "bytes", attention: str = "plain"
 ) -> int:
-    """Runs in each rank: bytes kept after the forward pass, in bfloat16.
+    """Runs in each rank: activation bytes kept by forward, in bfloat16.
 
     `way` is "tensor", "sequence" or "gather twice". With one rank all are the whole.
     """
@@ -80,7 +80,7 @@ def kept_by_layer(
 
 
 def published_bytes(way: str, size: LayerSize, t: int, number: int = 2) -> float:
-    """Korthikanti et al. 2022, equations 1, 2 and 4: bytes of a layer in each rank.
+    """Activations by Korthikanti et al. 2022, equations 1, 2 and 4: bytes on a rank.
 
     The paper counts numbers of 16 bits; `number` is the bytes of one. A mask of dropout
     has one byte in any case: 2 of the 10, 1 of the 5. "sequence" keeps the two gathered

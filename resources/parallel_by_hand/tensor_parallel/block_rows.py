@@ -20,11 +20,7 @@ from sidebyside import MessageMeter, device
 def block_cut_by_neuron(
     way: str = "tensor", batch: int = 8, length: int = 16, width: int = 64
 ) -> BlockCost:
-    """Runs in each rank: one step of the block as `block_cut_by_layer` takes it.
-
-    `way` is one of `ENDS`: with "tensor" all ranks hold all positions of x, otherwise
-    each rank holds its own. All messages are sent by lesson 10's own collectives.
-    """
+    """Runs in each rank: one step of the block as `block_cut_by_layer` takes it."""
     mine = split_block(make_transformer_block(width), ENDS[way]).to(device())
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(batch, length, width, generator=generator).to(device())
@@ -45,7 +41,7 @@ def _take_block_step(block: nn.Module, x: torch.Tensor, numbers: int) -> None:
 
 
 def compare_split_block(way: str = "tensor") -> dict:
-    """Runs in each rank: a step of both halves beside the unsplit block, in 64 bits.
+    """Runs in each rank: for the block's row, both halves beside the unsplit, 64 bits.
 
     `calls` are the collectives forward and backward; `bytes`, what this rank sends in
     32 bits by lesson 10's own messages; then the largest differences of outputs and of

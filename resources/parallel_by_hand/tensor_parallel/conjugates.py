@@ -14,14 +14,14 @@ import torch.distributed as dist
 
 
 def all_reduced(tensor: torch.Tensor, group=None) -> torch.Tensor:
-    """The sum over the ranks as a new tensor; `tensor` stays as it is."""
+    """For conjugates: the sum over the ranks as a new tensor; `tensor` stays as is."""
     total = tensor.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total, group=group)
     return total
 
 
 class CopyToRanks(torch.autograd.Function):
-    """A tensor that all ranks have goes into what each rank computes by itself.
+    """A conjugate: what all ranks have goes into what each rank computes by itself.
 
     It has influenced the loss by N paths. Each rank's backward knows the gradient
     along its own path only, so the gradient of the tensor is the sum over the ranks.
@@ -38,7 +38,7 @@ class CopyToRanks(torch.autograd.Function):
 
 
 class SumOverRanks(torch.autograd.Function):
-    """Each rank's summand becomes the sum, the same on all ranks.
+    """A conjugate: each rank's summand becomes the sum, the same on all ranks.
 
     The loss is computed from the sum on every rank alike, so each rank already has the
     gradient of the sum, and that is the gradient of each summand.
@@ -54,10 +54,10 @@ class SumOverRanks(torch.autograd.Function):
 
 
 def copy_to_ranks(x: torch.Tensor, group=None) -> torch.Tensor:
-    """`x` forward; backward, the sum of all ranks' gradients."""
+    """The conjugate that is `x` forward; backward, the sum of all ranks' gradients."""
     return CopyToRanks.apply(x, group)
 
 
 def sum_over_ranks(summand: torch.Tensor, group=None) -> torch.Tensor:
-    """The sum of all ranks' tensors forward; backward, the gradient as it is."""
+    """The conjugate that sums all ranks' tensors forward; backward, as it is."""
     return SumOverRanks.apply(summand, group)

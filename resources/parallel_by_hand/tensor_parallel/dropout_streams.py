@@ -20,7 +20,7 @@ def dropout_stream(*key: int) -> torch.Generator:
 
 
 def choose_stream(place: int, kind: str) -> torch.Generator:
-    """For this place of the network: the same on all ranks, or this rank's own."""
+    """For dropout here: the same stream on all ranks, or this rank's own."""
     rank = () if kind == "equal" else (dist.get_rank(),)
     return dropout_stream(place, *rank)
 
@@ -31,7 +31,7 @@ def drop(x: torch.Tensor, rate: float, stream: torch.Generator) -> torch.Tensor:
     return x * keep / (1 - rate)
 
 
-class DroppingBlock(nn.Module):
+class _DroppingBlock(nn.Module):
     """The split block with dropout at both places, and a stream for each."""
 
     def __init__(self, block: MLPBlock, rate: float, inside: str, after: str):
@@ -46,10 +46,10 @@ class DroppingBlock(nn.Module):
 
 
 def train_with_streams(inside: str, after: str, rate: float, steps: int):
-    """Runs in each rank: the replicated parameters after `steps` steps."""
+    """Runs in each rank: trained with dropout's streams, the replicated parameters."""
     torch.manual_seed(0)
     block = split_as_pair(MLPBlock(WIDTH).to(device()))
-    dropping = DroppingBlock(block, rate, inside, after)
+    dropping = _DroppingBlock(block, rate, inside, after)
     model = nn.Sequential(nn.Linear(64, WIDTH), dropping, nn.Linear(WIDTH, 10))
     model.to(device())
     images, labels = (tensor.to(device()) for tensor in load_digits("train"))
@@ -63,7 +63,7 @@ def train_with_streams(inside: str, after: str, rate: float, steps: int):
 
 
 def dropped_together(kind: str, rate: float, draws: int = 1000) -> torch.Tensor:
-    """Runs in each rank: in which draws this rank drops the first of its neurons."""
+    """Runs in each rank: in which draws dropout takes the first of its neurons."""
     stream = choose_stream(0, kind)
     zeros = drop(torch.ones(draws, 4, device=device()), rate, stream) == 0
     return zeros[:, 0].cpu()

@@ -18,7 +18,7 @@ from parallel_by_hand.collectives.all_reduces import ring_all_reduce
 def all_reduce(
     tensor: torch.Tensor, op=dist.ReduceOp.SUM, group=None, async_op: bool = False
 ) -> torch.futures.Future | None:
-    """The sum by the ring, or the maximum; done before it returns."""
+    """Our own messages: the sum by the ring, or the maximum; done before it returns."""
     if op == dist.ReduceOp.MAX:
         _all_reduce_maximum(tensor, group)
     else:
@@ -27,7 +27,7 @@ def all_reduce(
 
 
 def finished() -> torch.futures.Future:
-    """What a collective returns whose work is done before it returns."""
+    """What a collective by our own messages returns: its work is done before."""
     done = torch.futures.Future()
     done.set_result(None)
     return done

@@ -32,7 +32,7 @@ class MLPBlock(nn.Module):
 
 
 def split_as_pair(block: MLPBlock, group=None) -> MLPBlock:
-    """A copy with this rank's neurons: the first by columns, the second by rows."""
+    """A copy of the MLP with this rank's neurons: first by columns, second by rows."""
     split = copy.deepcopy(block)
     split.set_submodule("wide", ColumnParallel(block.wide, group))
     split.set_submodule("narrow", RowParallel(block.narrow, group))
@@ -40,7 +40,7 @@ def split_as_pair(block: MLPBlock, group=None) -> MLPBlock:
 
 
 def split_naively(block: MLPBlock) -> MLPBlock:
-    """A copy in which each layer is split by columns and its outputs are gathered."""
+    """A copy of the MLP, each layer split by columns and its outputs gathered."""
     split = copy.deepcopy(block)
     split.set_submodule("wide", GatheredColumns(block.wide))
     split.set_submodule("narrow", GatheredColumns(block.narrow))
@@ -51,7 +51,7 @@ ARRANGEMENTS = {"naive": split_naively, "pair": split_as_pair}
 
 
 def meter_block(arrangement: str, width: int, samples: int) -> dict:
-    """Runs in each rank: what one forward and one backward call and send, and the gaps.
+    """Runs in each rank: what the MLP's forward and backward call and send, the gaps.
 
     `calls` are the library's collectives, forward and backward; `bytes`, what this rank
     sends in all when lesson 10's own messages carry them out; `gaps`, the largest
@@ -88,7 +88,7 @@ def _run_forward(
 
 
 def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
-    """The largest difference of this rank's parts from those of the unsplit module.
+    """How far this rank's parts are from those of the unsplit MLP, at most.
 
     `of` says what is compared: the parameters themselves, or what it takes of them.
     """

@@ -28,7 +28,7 @@ def pair_seconds(ranks: int, work: float, size: int, alpha: float, beta: float):
 def communication_over_arithmetic(
     ranks: int, width: int, flops: float, bytes_per_second: float
 ) -> float:
-    """Seconds of all-reduce for each second of arithmetic; 16 bits, no latency.
+    """The pair's seconds of all-reduce for each of arithmetic; 16 bits, no latency.
 
     The pair's matrices hold 8 h^2 numbers. A sample takes 6 operations for each of them
     (2 forward, 4 backward), shared by N ranks. The two all-reduces carry 2 (N - 1) / N

@@ -49,11 +49,7 @@ class PixelModel(nn.Module):
 
 
 class SplitPixelModel(nn.Module):
-    """The same loss from this rank's words, heads and neurons.
-
-    `way` is one of `ENDS`. With "tensor" all ranks hold all positions between the
-    pairs, otherwise each rank holds its own.
-    """
+    """The same loss from this rank's words, heads and neurons."""
 
     def __init__(self, whole: PixelModel, way: str):
         super().__init__()
@@ -80,7 +76,7 @@ def _gap_to_whole(split: SplitPixelModel, whole: PixelModel) -> float:
 
 
 def train_beside_whole(way: str, steps: int = 10) -> tuple[list, list]:
-    """Runs in each rank: the gap after each step of SGD, and the losses."""
+    """Runs in each rank: the pixel model's gap after each step of SGD, and losses."""
     whole = PixelModel().to(device())
     split, gaps, losses = SplitPixelModel(whole, way), [], []
     for tokens, labels in pixel_batches(16, steps):

@@ -14,7 +14,7 @@ Seen = tuple[Tensor, Tensor]  # mixed values, and log of the sum of exp(score)
 
 
 def attend_to_piece(query: Tensor, key: Tensor, value: Tensor, ahead=None) -> Seen:
-    """What each query sees of these keys: mixed values, and log of the softmax's sum.
+    """For ring attention, what each query sees of these keys: values, log of the sum.
 
     Shapes: (..., queries, d), and (..., queries). `ahead` marks what may not be seen.
     """
@@ -25,14 +25,14 @@ def attend_to_piece(query: Tensor, key: Tensor, value: Tensor, ahead=None) -> Se
 
 
 def merge_seen(one: Seen, other: Seen) -> Seen:
-    """What is seen of both sets of keys together: a mean, weighted by the sums."""
+    """In ring attention: what two sets of keys show together, a mean by their sums."""
     log_sum = torch.logaddexp(one[1], other[1])
     weights = [(seen[1] - log_sum).exp()[..., None] for seen in (one, other)]
     return weights[0] * one[0] + weights[1] * other[0], log_sum
 
 
 def pass_on(tensors: list[Tensor]) -> list[Tensor]:
-    """Send these to the right; returns what the left neighbour has sent."""
+    """Round the ring: send these to the right; what comes from the left neighbour."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     packed = torch.stack(tensors)
     arrived = torch.empty_like(packed)

@@ -16,19 +16,19 @@ from torch.nn import functional as F
 
 
 def own_positions(x: torch.Tensor, group=None) -> torch.Tensor:
-    """This rank's part of the positions, a view; the number of ranks divides them."""
+    """Of the sequence, this rank's positions, a view; the ranks divide their number."""
     return x.chunk(dist.get_world_size(group), dim=1)[dist.get_rank(group)]
 
 
 def all_gathered(part: torch.Tensor, group=None) -> torch.Tensor:
-    """All ranks' positions, in rank order."""
+    """The whole sequence: all ranks' positions, in rank order."""
     parts = [torch.empty_like(part) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, part.contiguous(), group=group)
     return torch.cat(parts, dim=1)
 
 
 def reduce_scattered(summand: torch.Tensor, group=None) -> torch.Tensor:
-    """The sum over the ranks, of this rank's positions only."""
+    """The sum over the ranks, for this rank's part of the sequence only."""
     cut = summand.chunk(dist.get_world_size(group), dim=1)
     pieces = [piece.contiguous() for piece in cut]
     total = torch.empty_like(pieces[0])
@@ -37,7 +37,7 @@ def reduce_scattered(summand: torch.Tensor, group=None) -> torch.Tensor:
 
 
 class GatherSequence(torch.autograd.Function):
-    """Every rank's positions, for the neurons of this rank.
+    """A conjugate: every rank's positions, for the neurons of this rank.
 
     Each rank knows the gradient by way of its own neurons, for all positions. The sum
     over the ranks is needed only where the positions are: a reduce-scatter.
@@ -54,7 +54,7 @@ class GatherSequence(torch.autograd.Function):
 
 
 class ScatterSum(torch.autograd.Function):
-    """The sum of the ranks' summands, each rank with its own positions of it."""
+    """A conjugate of the sequence: the summands' sum, at each rank's own positions."""
 
     @staticmethod
     def forward(ctx, summand: torch.Tensor, group=None) -> torch.Tensor:
@@ -67,7 +67,7 @@ class ScatterSum(torch.autograd.Function):
 
 
 class GatherAgainLinear(torch.autograd.Function):
-    """A linear layer on gathered positions that keeps only this rank's part of them.
+    """A linear layer on a gathered sequence that keeps only this rank's part of it.
 
     The layer needs its whole input once more for the gradient of its weight. It is
     gathered again then: one more all-gather, and (N - 1) / N of the input is not kept.
@@ -89,10 +89,10 @@ class GatherAgainLinear(torch.autograd.Function):
 
 
 def gather_sequence(part: torch.Tensor, group=None) -> torch.Tensor:
-    """All positions forward; backward, the sum of the gradients of this rank's."""
+    """The whole sequence forward; backward, the sum of the gradients of this rank's."""
     return GatherSequence.apply(part, group)
 
 
 def scatter_sum(summand: torch.Tensor, group=None) -> torch.Tensor:
-    """The sum at this rank's positions forward; backward, the gradients of all."""
+    """The sum at this rank's part of the sequence; backward, the gradients of all."""
     return ScatterSum.apply(summand, group)

@@ -38,29 +38,30 @@ class EndsOfSplitBlock(NamedTuple):
     group: Any = None
 
 
-def enter_by_copy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _enter_by_copy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return F.linear(copy_to_ranks(x), weight, bias)
 
 
-def enter_by_gather(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _enter_by_gather(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return F.linear(gather_sequence(x), weight, bias)
 
 
 ENDS = {
-    "tensor": EndsOfSplitBlock(enter_by_copy, sum_over_ranks),
-    "sequence": EndsOfSplitBlock(enter_by_gather, scatter_sum),
+    "tensor": EndsOfSplitBlock(_enter_by_copy, sum_over_ranks),
+    "sequence": EndsOfSplitBlock(_enter_by_gather, scatter_sum),
     "gather twice": EndsOfSplitBlock(GatherAgainLinear.apply, scatter_sum),
 }
 
 
 def no_dropout(x: Tensor) -> Tensor:
+    """A split block's dropout that drops nothing."""
     return x
 
 
 def causal_attention(
     query: Tensor, key: Tensor, value: Tensor, drop: Drop = no_dropout
 ) -> Tensor:
-    """softmax(query key^T / sqrt(d)) value; nobody looks ahead.
+    """In the split block: softmax(query key^T / sqrt(d)) value; nobody looks ahead.
 
     Shapes: (batch, heads, positions, d). Heads know nothing of each other.
     """
@@ -71,7 +72,7 @@ def causal_attention(
     return drop(scores.softmax(-1)) @ value
 
 
-class OwnColumns(nn.Module):
+class _OwnColumns(nn.Module):
     """Some neurons of a linear layer, for all positions."""
 
     def __init__(self, weight: Tensor, bias: Tensor, enter: Callable):
@@ -83,7 +84,7 @@ class OwnColumns(nn.Module):
         return self.enter(x, self.weight, self.bias)
 
 
-class OwnRows(nn.Module):
+class _OwnRows(nn.Module):
     """Some inputs of a linear layer; its output is summed over the ranks."""
 
     def __init__(self, weight: Tensor, bias: Tensor, leave: Callable):
@@ -112,9 +113,9 @@ class SplitAttention(nn.Module):
         out = half.out.weight.view(width, heads, self.size)
         into, bias, out = (own_part(t, 1, ends.group) for t in (into, bias, out))
         self.norm = copy.deepcopy(half.norm)
-        self.into = OwnColumns(into.flatten(0, 2), bias.flatten(), ends.enter)
+        self.into = _OwnColumns(into.flatten(0, 2), bias.flatten(), ends.enter)
         whole = half.out.bias.detach().clone()
-        self.out = OwnRows(out.flatten(1), whole, ends.leave)
+        self.out = _OwnRows(out.flatten(1), whole, ends.leave)
 
     def forward(self, x: Tensor) -> Tensor:
         parts = self.into(self.norm(x)).unflatten(2, (3, -1, self.size))
@@ -130,13 +131,13 @@ class SplitMLP(nn.Module):
         super().__init__()
         wide, group, self.after = half.wide, ends.group, after
         self.norm = copy.deepcopy(half.norm)
-        self.wide = OwnColumns(
+        self.wide = _OwnColumns(
             own_part(wide.weight, 0, group),
             own_part(wide.bias, 0, group),
             ends.enter,
         )
         bias = half.narrow.bias.detach().clone()
-        self.narrow = OwnRows(own_part(half.narrow.weight, 1, group), bias, ends.leave)
+        self.narrow = _OwnRows(own_part(half.narrow.weight, 1, group), bias, ends.leave)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.after(self.narrow(F.gelu(self.wide(self.norm(x)))))
@@ -157,7 +158,7 @@ HELD_WHOLE = "norm.weight", "norm.bias", "out.bias", "narrow.bias", "places"
 
 
 def sum_whole_parameters(model: nn.Module) -> None:
-    """Complete the gradients after a backward through positions that are split.
+    """Complete the split block's gradients after a backward with split positions.
 
     What every rank holds whole has seen this rank's positions only: its gradient is a
     summand. A rank's own heads and neurons have seen all positions.

@@ -13,7 +13,7 @@ from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_
 
 
 def own_part(tensor: torch.Tensor, dim: int, group=None) -> torch.Tensor:
-    """A copy of this rank's part of `tensor`, cut along `dim`; sizes differ by 1."""
+    """For split layers: a copy of this rank's part of `tensor`, cut along `dim`."""
     ranks, rank = dist.get_world_size(group), dist.get_rank(group)
     return tensor.detach().tensor_split(ranks, dim)[rank].clone()
 

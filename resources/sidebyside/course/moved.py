@@ -9,11 +9,14 @@ import re
 from sidebyside.course.record import ROOT
 
 IN_LIBRARY = {  # elsewhere than in the room and under the name that it had
+    "capstone.text_training": "capstone.trainer",
     "failures.atomic_file": "checkpoints.atomic_file",
+    "failures.failure_clock": "failures.checkpoint_interval",
     "model_parallel.device_memory": "memory.device_memory",
     "parameter_server.parameter_server": "parameter_server.server_and_workers",
     "pipeline.kept_bytes": "memory.kept_bytes",
     "pipeline.plan_pipeline": "pipeline.schedule_arguments",
+    "scale.plan_pictures": "scale.best_plans",
     "sharding.recomputation": "memory.recomputation",
     "tensor_parallel.tensor_parallel_block": "tensor_parallel.mlp",
 }
@@ -53,11 +56,13 @@ OF_INSTRUMENTS = {  # those that lessons import by their module
     "timeline_picture": "timeline.picture",
 }
 
-MODULE = re.compile(r"\bdemos\.(\w+)\.(?:parts\.)?(\w+)\b")
+MODULE = re.compile(r"\b(?:demos|parallel_by_hand)\.(\w+)\.(?:parts\.)?(\w+)\b")
 FILE = re.compile(r"\bdemos/(\w+)/parts/(\w+)\.py\b")
 INSTRUMENT = re.compile(rf"\bsidebyside\.({'|'.join(OF_INSTRUMENTS)})\b")
 WHOLE_MODULES = re.compile(
-    r"^([ \t]*)from (demos\.\w+(?:\.parts)?) import (\([^)]*\)|[^\n(#]+)", re.MULTILINE
+    r"^([ \t]*)from (demos\.\w+(?:\.parts)?|parallel_by_hand\.\w+)"
+    r" import (\([^)]*\)|[^\n(#]+)",
+    re.MULTILINE,
 )
 
 
@@ -80,9 +85,14 @@ def rewritten(text: str) -> str:
 def _imports_by_package(old: re.Match) -> str:
     """`from demos.group import a, b` as one import from each of their new packages."""
     indent, package, names = old.groups()
+    places = {
+        (was, alias): new_name(package.split(".")[1], was) or f"{package}.{was}"
+        for was, alias in re.findall(r"(\w+)(?: as (\w+))?", names)
+    }
+    if all(place == f"{package}.{was}" for (was, _), place in places.items()):
+        return old[0]
     packages: dict[str, list[str]] = {}
-    for was, alias in re.findall(r"(\w+)(?: as (\w+))?", names):
-        place = new_name(package.split(".")[1], was) or f"{package}.{was}"
+    for (was, alias), place in places.items():
         home, _, now = place.rpartition(".")
         alias = alias or was
         named = now if now == alias else f"{now} as {alias}"

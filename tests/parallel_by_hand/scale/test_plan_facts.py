@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from parallel_by_hand.scale.best_plans import best_of_kinds, draw_step, why_best
 from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.known_models import KNOWN_MODELS, model_from_config
 from parallel_by_hand.scale.legal_strategies import TODAY, legal_strategies
@@ -22,7 +23,6 @@ from parallel_by_hand.scale.plan_facts import (
     flags_of_plan,
     what_would_fit,
 )
-from parallel_by_hand.scale.plan_pictures import best_of_kinds, draw_step, why_best
 from parallel_by_hand.scale.plan_search import (
     fastest_strategies,
     split_of,

@@ -56,7 +56,7 @@ def print_best_plans(
     best: list[SimulatedStep],
     asked: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> None:
-    """A row for each step, best first; or the least memory of those that were asked."""
+    """A row for each plan, best first; or the least memory of those that were asked."""
     if not best:
         memory = {s: size for s, size in survey.memory.items() if asked(s)}
         least = min(memory, key=memory.__getitem__)
@@ -76,7 +76,7 @@ def print_best_plans(
 OFTEN_MISSED = 0.05  # the mean of published runs: see `published_table.py`
 
 
-def what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
+def _what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
     """The part of the step that has grown most compared with the best."""
     grown = {part: t - best.spent[part] for part, t in step.spent.items()}
     part = max(grown, key=grown.__getitem__)
@@ -89,7 +89,7 @@ def what_costs_more(step: SimulatedStep, best: SimulatedStep) -> str:
 
 
 class BestOfKind(NamedTuple):
-    """The fastest step of a kind; if none fits, the bytes that it needs, or 0."""
+    """A kind's best plan; if none fits, the bytes that it needs, or 0."""
 
     step: SimulatedStep | None
     needs: float
@@ -102,13 +102,13 @@ class BestOfKind(NamedTuple):
         slower = self.step.seconds / best.seconds - 1
         if not slower:
             return "is the best of all"
-        why = what_costs_more(self.step, best)
+        why = _what_costs_more(self.step, best)
         near = f", within the simulator's {OFTEN_MISSED:.0%}"
         return f"takes {slower:.1%} longer{near * (slower < OFTEN_MISSED)}: {why}"
 
 
 def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:
-    """What each of KINDS can make of it."""
+    """The best plan of each of KINDS."""
     found = {}
     for name, kind in KINDS.items():
 
@@ -122,7 +122,7 @@ def best_of_kinds(survey: StrategySurvey) -> dict[str, BestOfKind]:
 
 
 def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
-    """One sentence: how the best spends its time, and what other kinds lose by."""
+    """Why a plan is best: how it spends its time, and what other kinds lose by."""
     share, again = best.spent["computing"] / best.seconds, best.strategy.recomputation
     twice = {"none": "nothing", "selective": "attention", "full": "all layers"}[again]
     others = [n for n, kind in SPLITS.items() if not kind(best.strategy, best.cluster)]
@@ -135,7 +135,7 @@ def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
 
 
 def print_why(survey: StrategySurvey, best: SimulatedStep) -> None:
-    """Why the best is best, and the best of each kind that is possible."""
+    """Why the best plan is best, and the best of each kind that is possible."""
     kinds = best_of_kinds(survey)
     print(f"why: {why_best(best, kinds)}\n\nthe best of each kind, data×tensor×pipe")
     for name, kind in kinds.items():
@@ -153,9 +153,9 @@ def print_place(
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> None:
-    """Where a split stands among all that fit somehow, and what it loses."""
+    """Where a split stands among all plans that fit, and what it loses to the best."""
     place, splits, own, first = rank_of_split(survey, split, among)
-    slower, why = own.seconds / first.seconds - 1, what_costs_more(own, first)
+    slower, why = own.seconds / first.seconds - 1, _what_costs_more(own, first)
     loses = f"{slower:.1%} slower: {why}" if slower else "none is faster"
     print(f"{name:<27} {split!s:<12} {place:2} of {splits:3}, {loses}")
 
@@ -164,7 +164,7 @@ OF_SPANS = {"wait": PALE} | FIXED | {"update": COLOURS[2]}
 
 
 def draw_step(step: SimulatedStep):
-    """Memory by part beside the room of a GPU, and the timeline of one replica."""
+    """A plan drawn: memory beside the room of a GPU, one replica's timeline."""
     ranks = step.strategy.pipeline
     height = 2.4 + min(0.5 * ranks, 16)
     fig, (memory, times) = figure(2, 1, height=height, stamp="simulated")

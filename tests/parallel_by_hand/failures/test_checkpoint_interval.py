@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from parallel_by_hand.failures.failure_clock import (
+from parallel_by_hand.failures.checkpoint_interval import (
     Machine,
     best_interval,
     daly_interval,

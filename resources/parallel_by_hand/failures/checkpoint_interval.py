@@ -15,7 +15,7 @@ LLAMA_3_INTERRUPTIONS, LLAMA_3_DAYS, LLAMA_3_GPUS = 419, 54, 16_384
 
 
 class Machine(NamedTuple):
-    """What a failure and a checkpoint cost, and how often something fails."""
+    """What decides the checkpoint interval: what failures and saves cost a machine."""
 
     mean: float  # between two failures
     save: float  # for one checkpoint, while training waits
@@ -25,7 +25,7 @@ class Machine(NamedTuple):
 def finish_time_with_failures(
     work: float, every: float, save: float, restart: float, failures: Iterable[float]
 ) -> float:
-    """When `work` seconds of computing are done, if these are the times of failures.
+    """When `work` seconds are done, with checkpoints, if failures come at these times.
 
     After each `every` seconds of computing a checkpoint is written, for `save`
     seconds, but not after the last. A failure, in whatever phase, throws training back
@@ -48,7 +48,7 @@ def finish_time_with_failures(
 def progress_at_last_failure(
     every: float, save: float, restart: float, failures: Sequence[float]
 ) -> float:
-    """Seconds of computing that the last of these failures finds saved."""
+    """Seconds of work that the last of these failures finds in a checkpoint."""
     now, saved = 0.0, 0.0
     for failure in failures:
         rounds = max(0, math.floor((failure - now) / (every + save)))
@@ -58,7 +58,7 @@ def progress_at_last_failure(
 
 
 def random_failures(mean: float, seed: int = 0) -> Iterator[float]:
-    """Times of failures that have no memory: the gaps are exponential."""
+    """Failures between checkpoints, without memory: their gaps are exponential."""
     dice, now = random.Random(seed), 0.0
     while True:
         now += dice.expovariate(1 / mean)
@@ -68,7 +68,7 @@ def random_failures(mean: float, seed: int = 0) -> Iterator[float]:
 def simulated_goodput(
     every: float, machine: Machine, failures: int = 400, seed: int = 0
 ) -> float:
-    """The share of the time that is progress, over about so many failures."""
+    """The share of time that is progress at this checkpoint interval, simulated."""
     work = machine.mean * failures * expected_goodput(every, machine)
     clock = random_failures(machine.mean, seed)
     return work / finish_time_with_failures(
@@ -77,7 +77,7 @@ def simulated_goodput(
 
 
 def expected_goodput(every: float, machine: Machine) -> float:
-    """The same in the long run, by Daly's formula, which is exact for such failures.
+    """The same for a checkpoint interval by Daly's formula, exact for such failures.
 
     Daly 2006, A higher order estimate of the optimum checkpoint interval for restart
     dumps, Future Generation Computer Systems 22(3).
@@ -96,7 +96,7 @@ def young_interval(machine: Machine) -> float:
 
 
 def daly_interval(machine: Machine) -> float:
-    """Daly 2006: Young's with two terms more, for saves that are not short."""
+    """Daly 2006: Young's interval with two terms more, for saves that are not short."""
     mean, save, _ = machine
     if save >= 2 * mean:
         return mean
@@ -105,18 +105,18 @@ def daly_interval(machine: Machine) -> float:
 
 
 def goodput_by_young(machine: Machine) -> float:
-    """The expected goodput of a training that saves as Young advises."""
+    """The expected goodput of a training with Young's checkpoint interval."""
     return expected_goodput(young_interval(machine), machine)
 
 
 def best_interval(machine: Machine) -> float:
-    """The interval with the highest expected goodput, of a fine grid."""
+    """The checkpoint interval with the highest expected goodput, of a fine grid."""
     grid = (machine.mean * 1.005**power for power in range(-2000, 600))
     return max(grid, key=lambda every: expected_goodput(every, machine))
 
 
 def hours_between_failures(gpus: int) -> float:
-    """If each GPU, and all that belongs to it, fails as often as Llama 3's did."""
+    """Hours, to choose a checkpoint interval for GPUs that fail as Llama 3's did."""
     of_one = LLAMA_3_DAYS * 24 * LLAMA_3_GPUS / LLAMA_3_INTERRUPTIONS
     return of_one / gpus
 

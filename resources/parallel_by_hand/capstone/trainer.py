@@ -23,9 +23,9 @@ from parallel_by_hand.capstone.language_model import (
     text_loss,
 )
 from parallel_by_hand.capstone.text_batches import text_batches
-from parallel_by_hand.capstone.whole_training import (
+from parallel_by_hand.capstone.whole_state import (
     Addresses,
-    TextState,
+    WholeState,
     copy_with_numbered_parameters,
     load_averages,
     load_whole_model,
@@ -38,7 +38,7 @@ MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
 class Strategy(NamedTuple):
-    """The mesh, and what to do along each of its dimensions, from the inside out.
+    """What the trainer is told: the mesh, and what to do along each of its dimensions.
 
     `mesh` has a number of ranks for each name: {"data": 2, "tensor": 2} are four ranks,
     and those of one tensor group stand side by side. `wrappers` are applied in their
@@ -55,7 +55,7 @@ class Strategy(NamedTuple):
 
 
 class Training:
-    """A model in training on this rank. Alone, it trains all of it on every row."""
+    """What the trainer trains. Alone, it is the whole model, trained on every row."""
 
     def __init__(self, model: nn.Sequential, make_optimizer: MakeOptimizer):
         self.model, self.make_optimizer = model, make_optimizer
@@ -93,7 +93,7 @@ def _text_sgd(parameters: list[nn.Parameter], lr: float = 0.1) -> torch.optim.SG
 
 
 def make_mesh(strategy: Strategy) -> DeviceMesh | None:
-    """The ranks in rows and columns with names; none for one process alone."""
+    """The trainer's ranks in rows and columns with names; none for one process."""
     if not strategy.mesh:
         return None
     sizes, names = tuple(strategy.mesh.values()), tuple(strategy.mesh)
@@ -103,7 +103,7 @@ def make_mesh(strategy: Strategy) -> DeviceMesh | None:
 def wrap_model(
     strategy: Strategy, model: nn.Sequential, mesh, make_optimizer: MakeOptimizer
 ) -> Training:
-    """A model in training, changed by each wrapper along its dimension of the mesh."""
+    """The trainer's model, changed by each wrapper along its dimension of the mesh."""
     training = Training(model.to(device()), make_optimizer)
     for dimension, wrapper in strategy.wrappers.items():
         wrapper(training, mesh[dimension] if dimension in strategy.mesh else None)
@@ -120,11 +120,11 @@ def train(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     make_optimizer: MakeOptimizer = _text_sgd,
-    start: TextState | None = None,
+    start: WholeState | None = None,
     around_step: Callable[[int, Training], AbstractContextManager] | None = None,
     after_step: Callable[[int, float | None, Training], None] | None = None,
 ) -> Training:
-    """Runs in each rank: `steps` steps of `strategy`; the training as it ends.
+    """The trainer. Runs in each rank: `steps` steps of `strategy`; the `Training`.
 
     `start` goes on where another training stopped, under whatever strategy that was.
     `around_step(step, training)` is a context for each step, such as a meter.

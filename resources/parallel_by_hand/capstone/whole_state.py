@@ -16,8 +16,8 @@ from torch import Tensor, nn
 MODEL = "model"  # the parameters, beside the averages' own names
 
 
-class TextState(NamedTuple):
-    """Everything that a resumed training needs, whichever strategy saved it.
+class WholeState(NamedTuple):
+    """The whole state that a resumed training needs, whichever strategy saved it.
 
     `step` steps are taken. `numbers[MODEL]` and each average of the optimiser are
     vectors of all parameters, in the order of the model's `parameters()`, on the CPU.
@@ -41,12 +41,12 @@ def _local_numbers(tensor: Tensor) -> Tensor:
 
 
 def flat_numbers(tensors: Iterable[Tensor]) -> Tensor:
-    """This rank's numbers of some tensors, in one row."""
+    """For the whole state: this rank's numbers of some tensors, in one row."""
     return torch.cat([_local_numbers(tensor) for tensor in tensors])
 
 
 def copy_with_numbered_parameters(model: nn.Sequential) -> nn.Sequential:
-    """A copy in 64 bits whose parameters are 1, 2, 3, ... in their order."""
+    """A copy whose parameters are 1, 2, 3, ...: it says who holds what of the whole."""
     numbered = copy.deepcopy(model).double()
     total = sum(p.numel() for p in model.parameters())
     numbers = torch.arange(1, total + 1, dtype=torch.float64)
@@ -61,7 +61,7 @@ def _updated_tensors(training) -> list[Tensor]:
 
 
 def parameter_numbers_in_training(numbered) -> Addresses:
-    """What a wrapped numbered model says about the same wrapping of any model."""
+    """Which numbers of the whole model a rank holds, as a numbered model shows."""
     updated = [_local_numbers(p).long().cpu() for p in _updated_tensors(numbered)]
     return Addresses(flat_numbers(numbered.held()).long().cpu(), updated)
 
@@ -76,7 +76,7 @@ def _averages_of(optimizer: torch.optim.Optimizer, tensor: Tensor) -> dict[str, 
     }
 
 
-def collect_text_state(training, step: int) -> TextState:
+def collect_whole_state(training, step: int) -> WholeState:
     """Called by all ranks alike, after `step` steps: the same state on each of them."""
     mine = []
     for tensor, places in zip(
@@ -96,17 +96,17 @@ def collect_text_state(training, step: int) -> TextState:
         for name, row in rows.items():  # place 0 is padding
             empty = row.new_full((last + 1,), torch.nan)
             whole.setdefault(name, empty)[places] = row
-    return TextState(step, {name: row[1:].clone() for name, row in whole.items()})
+    return WholeState(step, {name: row[1:].clone() for name, row in whole.items()})
 
 
-def load_whole_model(model: nn.Module, state: TextState) -> None:
+def load_whole_model(model: nn.Module, state: WholeState) -> None:
     """Put the numbers of a state into a model that is not cut yet."""
     like = next(model.parameters())
     nn.utils.vector_to_parameters(state.numbers[MODEL].to(like), model.parameters())
 
 
-def load_averages(training, state: TextState) -> None:
-    """Give this rank's optimiser its part of each average, and the count of steps.
+def load_averages(training, state: WholeState) -> None:
+    """Give this rank's optimiser its part of the whole state: averages, count of steps.
 
     A state without averages is taken as it is: the optimiser begins anew.
     """
