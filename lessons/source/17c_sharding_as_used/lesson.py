@@ -48,9 +48,11 @@ show(stack_to_shard.shard_in_order)
 # %% [markdown]
 # All this can be done on the *meta device*, where tensors have shapes and no numbers.
 # `to_empty` then makes memory for the shards only, and rank 0 sends the weights, one
-# tensor after another. What does each of four ranks hold at the most?
+# tensor after another. What does each of four ranks hold at the most? And what if each
+# rank draws its own shard instead, after `torch.manual_seed(0)`?
 
 # %%
+from lessons.props import sharding_as_used
 from sidebyside import run_ranks
 
 for on_meta in (False, True):
@@ -58,21 +60,14 @@ for on_meta in (False, True):
     place = "on meta, then shards" if on_meta else "whole, then shards"
     print(f"{place:<21} at most {max(peak for peak, _ in found):,} bytes, ", end="")
     print(f"the same weights: {all(same for _, same in found)}")
-
-# %% [markdown]
-# The whole model has 401,192 bytes. **On the meta device no rank ever holds all of it.**
-# `to_empty` leaves whatever was in memory, so weights must come from somewhere. What if
-# each rank draws its own shard instead, after `torch.manual_seed(0)`?
-
-# %%
-from lessons.props import sharding_as_used
-
 equal = run_ranks(sharding_as_used.shards_after_own_draw)
 print("both ranks have drawn the same shard:", all(equal))
 
 # %% [markdown]
-# Then rows of each matrix are repeated. With another seed for each rank, the start
-# depends on the number of ranks.
+# The whole model has 401,192 bytes. **On the meta device no rank ever holds all of it.**
+# Ranks that draw for themselves draw the same numbers, so rows of each matrix are
+# repeated. With another seed for each rank, the start depends on how many ranks there
+# are. Rank 0's weights are the same for any number.
 
 # %% [markdown] tags=["instructor"]
 # ## Sixteen bits: 8 minutes
@@ -96,17 +91,17 @@ from sidebyside import guess
 guess("17c-policy", None, "Bytes sent with that policy, divided by float32's?", "×")
 
 # %%
-from parallel_by_hand.sharding.stack_to_shard import BF16
+from parallel_by_hand.sharding.stack_to_shard import BF16, BF16_SUMS
 from sidebyside import reveal
 
 
 def in_precisions() -> dict:
-    measure, of = sharding_as_used.measure_traffic, BF16
+    measure = sharding_as_used.measure_traffic
     return {
         "float32": measure(),
         "autocast": measure(autocast=True),
-        "policy": measure(policy=of),
-        "policy, bfloat16 sums": measure(policy=type(of)(of.param_dtype)),
+        "policy": measure(policy=BF16),
+        "policy, bfloat16 sums": measure(policy=BF16_SUMS),
     }
 
 
@@ -126,11 +121,10 @@ reveal("17c-policy", sent["policy"] / sent["float32"], computed=True)
 # and halves the scale. What if the overflow is in the shard of rank 1 alone?
 
 # %%
-for where in (None, 1):
-    for rank, (scale, updated) in enumerate(
-        run_ranks(sharding_as_used.step_with_overflow, where)
-    ):
-        print(f"overflow in rank {where}: rank {rank} has scale {scale}, {updated=}")
+step = sharding_as_used.step_with_overflow
+for rank, found in enumerate(run_ranks(lambda: [step(None), step(1)])):
+    for (scale, updated), where in zip(found, ("no rank", "rank 1"), strict=True):
+        print(f"overflow in {where}: rank {rank} has scale {scale}, {updated=}")
 
 # %% [markdown]
 # **All ranks skip the step, or none does**: the gradients are DTensors, so one number is
@@ -220,7 +214,8 @@ check("17c-bytes", unit_bytes)
 # %% [markdown]
 # ## Which switch for which traffic
 #
-# FSDP2 has three switches for several micro-batches:
+# To *reshard* a unit is to free what was gathered: only the shards are left. FSDP2 has
+# three switches for a step of several micro-batches:
 #
 # | | on, as by default | off |
 # |---|---|---|
@@ -245,11 +240,7 @@ SETTINGS = {  # what is off
 }
 
 
-def at_all_settings() -> list:
-    return [count_gathers(*kept) for kept in SETTINGS.values()]
-
-
-found = dict(zip(SETTINGS, run_ranks(at_all_settings)[0], strict=True))
+found = run_ranks(lambda: {off: count_gathers(*SETTINGS[off]) for off in SETTINGS})[0]
 for off, one in found.items():
     print(f"off: {off:<15} a block {one.gathers['1']}, the root {one.gathers['root']}")
 reveal("17c-gathers", found["after backward"].gathers["1"], computed=True)
@@ -272,9 +263,10 @@ sharding_as_used.draw_whole(entries, whole=401_192)
 # %%
 from parallel_by_hand.sharding.reshard_switches import losses_of_kept_parameters
 
-for free_at_last in (True, False):
-    losses = run_ranks(losses_of_kept_parameters, free_at_last)[0]
-    print("freed" if free_at_last else "kept ", [round(loss, 4) for loss in losses])
+of = losses_of_kept_parameters
+found = run_ranks(lambda: {"freed": of(True), "kept": of(False)})[0]
+for name, losses in found.items():
+    print(f"{name:<5}", [round(loss, 4) for loss in losses])
 
 # %% [markdown]
 # **If parameters are never freed, the model never changes, and nothing complains.**
@@ -358,8 +350,8 @@ check("17c-switches", backward_of_parts)
 # %% [markdown]
 # ## Recompute, and compile
 #
-# 17b recomputed whole layers. *Selective* recomputation keeps the results of matrix
-# products, which are dear to compute, and computes the norm and the GELU again:
+# 17b recomputed whole layers. *Selective recomputation* keeps the results of matrix
+# products, which take long to compute, and computes the norm and the GELU again:
 
 # %%
 for again in ("nothing", "all", "all but products"):
@@ -494,8 +486,8 @@ for outlier in (False, True):
 
 # %% [markdown]
 # **With one scale for all, an outlier pushes the other numbers to the bottom of e4m3's
-# range; with a scale for each block of 32, it spoils only its own block.** That is the
-# idea of the MX formats (Rouhani and others, 2023) and of DeepSeek-V3 (2024). Eight bits
+# range; with a scale for each block of 32, it spoils only its own block.** *Block scaling*
+# is the idea of the MX formats (Rouhani and others, 2023) and of DeepSeek-V3 (2024). Eight bits
 # round far more than bfloat16 in any case.
 
 # %% [markdown]
@@ -506,9 +498,10 @@ for outlier in (False, True):
 # %%
 from parallel_by_hand.sharding.eight_bits import bytes_of_gather
 
-for dtype in ("float32", "bfloat16", "e4m3"):
-    size, error = run_ranks(bytes_of_gather, dtype)[0]
-    print(f"{dtype:<9} {size:6,} bytes sent, error {error:.4f}")
+kinds = "float32", "bfloat16", "e4m3"
+found = run_ranks(lambda: {kind: bytes_of_gather(kind) for kind in kinds})[0]
+for kind, (size, error) in found.items():
+    print(f"{kind:<9} {size:6,} bytes sent, error {error:.4f}")
 
 # %% [markdown]
 # ## Exercise 3: why does the memory not shrink?
@@ -556,11 +549,8 @@ for dtype in ("float32", "bfloat16", "e4m3"):
 PROGRAMS = "healthy", "P", "Q", "R", "S", "T"
 
 
-def all_programs() -> list:
-    return [sharding_as_used.keep_in_step(program) for program in PROGRAMS]
-
-
-kept = dict(zip(PROGRAMS, run_ranks(all_programs)[0], strict=True))
+keep = sharding_as_used.keep_in_step
+kept = run_ranks(lambda: {program: keep(program) for program in PROGRAMS})[0]
 sharding_as_used.print_kept(kept)
 
 # %% exercise="17c-faults"

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -21,6 +21,7 @@ from parallel_by_hand.sharding import background_checkpoint, reshard_switches
 from parallel_by_hand.sharding.sharding_meter import ShardingMeter
 from parallel_by_hand.sharding.stack_to_shard import (
     BF16,
+    BF16_SUMS,
     bytes_to_build,
     make_stack,
     shard_in_order,
@@ -69,12 +70,11 @@ def test_ranks_that_draw_for_themselves_draw_the_same():
 
 def in_precisions() -> list:
     measure = sharding_as_used.measure_traffic
-    sums = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
     return [
         measure(),
         measure(autocast=True),
         measure(policy=BF16),
-        measure(policy=sums),
+        measure(policy=BF16_SUMS),
     ]
 
 
