@@ -5,7 +5,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -138,8 +137,8 @@ def draw_whole(found: Mapping[str, Sequence[tuple[str, int]]], whole: int):
         ax.fill_between(times, held, step="mid", color=colour, lw=0)
         ax.set(ylim=(0, 1.1), yticks=[0, 1], yticklabels=["0 %", "100 %"], xticks=[])
         ax.set_title(f"off: {off}", fontsize=9, loc="left", color=colour, pad=2)
-        lows = sum(a > 0 == b for a, b in pairwise(held))
-        words.append(f"off {off}: at most {max(held):.0%}, {lows} times back to none")
+        mean = sum(held) / len(held)
+        words.append(f"off {off}: at most {max(held):.0%}, {mean:.0%} on average")
     axes[-1].set_xlabel("four micro-batches, operation by operation")
     fig.alt = "share of the parameters that is gathered; " + "; ".join(words)
     return fig

@@ -238,8 +238,6 @@ SETTINGS = {  # what is off
     "after forward": (True, False),
     "both": (True, True),
 }
-
-
 found = run_ranks(lambda: {off: count_gathers(*SETTINGS[off]) for off in SETTINGS})[0]
 for off, one in found.items():
     print(f"off: {off:<15} a block {one.gathers['1']}, the root {one.gathers['root']}")
@@ -506,8 +504,8 @@ for kind, (size, error) in found.items():
 # %% [markdown]
 # ## Exercise 3: why does the memory not shrink?
 #
-# Five programs, P to T, train our stack on two ranks, in two micro-batches. Each has one
-# of these faults; one fault is not there:
+# Five programs, P to T, train our stack on two ranks, in two micro-batches. Each has
+# another one of these six faults:
 #
 # * `"one unit"`: only the root was given to `fully_shard`;
 # * `"kept after forward"`; `"gradients held back"`; `"mixed precision"`: bfloat16 gathers;
@@ -515,7 +513,7 @@ for kind, (size, error) in found.items():
 # * `"optimiser first"`: the optimiser was made before the model was sharded.
 #
 # The table has bytes of one rank; gradients are those after the first micro-batch.
-# Assign the fault of each program: `faults = {"P": ..., ...}`.
+# Assign the fault of each: `faults = {"P": ..., ...}`.
 #
 # By hand first: how many gathers does the healthy program need?
 # <!-- exercise: 17c-faults -->
@@ -547,8 +545,6 @@ for kind, (size, error) in found.items():
 
 # %%
 PROGRAMS = "healthy", "P", "Q", "R", "S", "T"
-
-
 keep = sharding_as_used.keep_in_step
 kept = run_ranks(lambda: {program: keep(program) for program in PROGRAMS})[0]
 sharding_as_used.print_kept(kept)

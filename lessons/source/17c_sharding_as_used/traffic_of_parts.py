@@ -51,12 +51,13 @@ def _try_case(
         share = part * ranks + rank, parts * ranks
         return stack_loss(model, 0, *share) / parts
 
+    shards = list(model.parameters())  # what an optimiser has, whatever is whole later
     losses = [partial(loss_of, part) for part in range(parts)]
     with ShardingMeter(model) as meter:
         answer(model, losses, gathers, scatters)
     before = stack_loss(whole, 0, 0, 1)
     before.backward()
-    mine, right = _gradients_of_shards(model, whole)
+    mine, right = _gradients_of_shards(shards, whole)
     factor = (mine @ right / (right @ right)).item()
     found = TrafficNotes(
         list(order),
@@ -66,16 +67,16 @@ def _try_case(
         factor,
         late=False,
     )
-    torch.optim.SGD(model.parameters(), lr=RATE).step()
+    torch.optim.SGD(shards, lr=RATE).step()
     mean = stack_loss(model, 0, rank, ranks).detach() / ranks
     dist.all_reduce(mean)
     return found._replace(late=abs(mean - before).item() < 1e-4)
 
 
-def _gradients_of_shards(model, whole) -> tuple[Tensor, Tensor]:
+def _gradients_of_shards(shards: list, whole) -> tuple[Tensor, Tensor]:
     """This rank's rows of all gradients, and the same rows of the whole model's."""
     mine, right = [], []
-    for parameter, full in zip(model.parameters(), whole.parameters(), strict=True):
+    for parameter, full in zip(shards, whole.parameters(), strict=True):
         rows = full.grad.chunk(dist.get_world_size())
         local = parameter.to_local()
         gradient = parameter.grad
