@@ -147,7 +147,7 @@ def main() -> None:
     tokens = torch.tensor([place[character] for character in book])
     model = train_writer(tokens, len(alphabet), args.steps, args.checkpoint, device)
     if dist.get_rank() == 0:
-        written = write(model, tokens[:LENGTH].tolist(), 150, device)
+        written = write(model, tokens[:LENGTH].tolist(), 90, device)
         print(repr("".join(alphabet[token] for token in written[LENGTH:])))
     dist.destroy_process_group()
 

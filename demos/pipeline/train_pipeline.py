@@ -12,13 +12,13 @@ Try:      --schedule gpipe: the same losses, more micro-batches kept.
 """
 
 import os
-from itertools import pairwise
 from time import perf_counter
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from parallel_by_hand.model_parallel.cut_training import make_layers_to_cut
 from parallel_by_hand.pipeline.pipeline_stages import Pipeline, split_into_stages
 from parallel_by_hand.pipeline.schedule_arguments import (
     add_schedule_arguments,
@@ -37,18 +37,6 @@ from sidebyside import (
 )
 
 WIDTH, LAYERS = 256, 8
-
-
-def make_layers_for_pipeline() -> nn.Sequential:
-    """Eight layers, the same in every process."""
-    torch.manual_seed(0)
-    sizes = [64] + [WIDTH] * (LAYERS - 1) + [10]
-    layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-    for layer in layers:
-        nn.init.kaiming_normal_(layer.weight)  # or eight layers learn nothing
-    return nn.Sequential(
-        *(nn.Sequential(layer, nn.ReLU()) for layer in layers[:-1]), layers[-1]
-    )
 
 
 def train_pipeline_by_steps(step, parameters, args) -> list[float]:
@@ -74,7 +62,7 @@ def train_pipeline_by_steps(step, parameters, args) -> list[float]:
 
 def train_pipeline_stages(schedule: Schedule, args) -> dict:
     """Runs in each rank: its losses, seconds, micro-batches kept, and its weights."""
-    stages = split_into_stages(make_layers_for_pipeline(), schedule)
+    stages = split_into_stages(make_layers_to_cut(WIDTH, LAYERS), schedule)
     pipeline = Pipeline(schedule, stages, F.cross_entropy)
     parameters = [p for module in stages.values() for p in module.parameters()]
     start = perf_counter()
@@ -89,7 +77,7 @@ def train_pipeline_stages(schedule: Schedule, args) -> dict:
 
 def train_pipeline_in_one_process(args) -> tuple[nn.Sequential, list[float], float]:
     """The same in one process, the network in one piece."""
-    model = make_layers_for_pipeline().to(device())
+    model = make_layers_to_cut(WIDTH, LAYERS).to(device())
 
     def step(images, labels) -> float:
         loss = F.cross_entropy(model(images.to(device())), labels.to(device()))

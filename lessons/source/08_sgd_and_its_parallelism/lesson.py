@@ -637,6 +637,9 @@ fig
 # without warm-up, 23.74 % with it, 23.60 % with a small batch. At base rate 0.15 our
 # toy has that order: without warm-up some runs fail. At 0.1 the scaled rate is stable
 # from the start, and warm-up brings nothing.
+#
+# All this is SGD. Adam and AdamW divide a step by the size of recent gradients, and
+# there the usual rule is $\sqrt k$ (Malladi et al. 2022). Lesson 11c says why.
 
 # %% [markdown]
 # ## What a script forgot

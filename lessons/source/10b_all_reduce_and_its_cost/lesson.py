@@ -664,6 +664,7 @@ from lessons.props.all_reduce_and_its_cost import draw_residuals
 carried, seconds, fitted = link_cost.gpu_link()
 ratios = [time / line for time, line in zip(seconds, fitted, strict=True)]
 print(f"largest ratio {max(ratios):.2f}, smallest {min(ratios):.2f}")
+print(f"bus bandwidth at the right end: {carried[-1] / seconds[-1] / 1e9:.0f} GB/s")
 draw_residuals(carried, seconds, fitted)
 
 # %% [markdown]
@@ -672,6 +673,15 @@ draw_residuals(carried, seconds, fitted)
 # shape; residuals with one hint that the model is wrong. **NCCL is not one straight
 # line.** As the size grows, it can change between ring and tree, and how it packs
 # messages. So fit the range in which you will predict.
+
+# %% [markdown]
+# And 467 GB/s is more than a ring could do. All bytes of a ring cross from machine to
+# machine: over eight cards of 400 Gb/s, such as these machines have, 400 GB/s at most.
+# Within a machine NCCL's ring gets about 370 of NVLink's 450 GB/s (nccl-tests, issue
+# 212). **So this is no ring.** The switches between a machine's GPUs add up numbers
+# themselves (NVLink SHARP, `NVLS` in NCCL's logs): a GPU sends $S$ bytes and gets $S$,
+# and each machine sends one sum to the other instead of $1.9 \, S$. Bus bandwidth is
+# bookkeeping for a ring, whatever has really run.
 
 # %% [markdown]
 # ## The library's call

@@ -704,6 +704,12 @@ for worker, lost in enumerate(of_workers, 1):
 # **Hogwild**, by Niu et al. 2011, has no server at all: processes change the same
 # parameters in shared memory, without lesson 4's lock. `parameter_server/hogwild.py`
 # counts what gets lost; `parameter_server/parameter_server.py` runs all designs.
+#
+# Stale gradients are in use again where a model learns from text that it writes itself:
+# in **asynchronous reinforcement learning** some GPUs write, with weights that are a few
+# updates old, while others train. Nobody waits for the longest text. AReaL (Fu et al.
+# 2025) bounds the age, as exercise 1 does, and gives each text a weight by how likely
+# the newer model is to write it.
 
 # %% [markdown]
 # ## A script of your own

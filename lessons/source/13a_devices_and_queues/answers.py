@@ -40,12 +40,8 @@ wrong(
     note="The product travels, too: 12 bytes for each place, not 8.",
     name="pays_no_way_back",
 )(_pays(bytes_of_place=8))
-wrong(
-    "13a-pays",
-    advice="messages and bytes",
-    note="A number of 32 bits takes four bytes.",
-    name="pays_numbers_for_bytes",
-)(_pays(bytes_of_place=3))
+
+
 wrong(
     "13a-pays",
     advice="device itself|not faster",

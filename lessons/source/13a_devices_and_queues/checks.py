@@ -154,7 +154,6 @@ SIZES = [(4, 2), (5, 1), (7, 3), (2, 3)]  # batches and buffers
 HOLDS = {
     "copies": "while no copy can begin yet",
     "computes": "while no compute can begin yet",
-    "prompt": "where each copy goes on until the compute before it has begun",
     "ahead": "where each compute goes on until the copies ahead have ended",
 }
 FAULTS = {
@@ -181,10 +180,6 @@ FAULTS = {
     "not ahead": (
         "a copy that waited although its buffer was free",
         "which compute was the last one that used the same buffer",
-    ),
-    "late": (
-        "a compute that waited although its batch had been copied",
-        "what a compute needs: its own copy, and no later one",
     ),
 }
 

@@ -60,10 +60,15 @@ for operation in operations:
 # one. A copy computes nothing: it shows the *bandwidth*. A product of matrices hardly
 # waits for bytes: it shows the *peak*. Other programs only add to a time, so we take
 # the shortest of 20 rounds.
+#
+# Moving and computing go on at the same time. So an operation takes at least as long as
+# the longer of the two: $\max(\text{bytes} / \text{bandwidth},\ \text{operations} /
+# \text{peak})$. The cell prints what a byte and an operation cost. What share of the
+# peak can `add` reach at most, with 12 bytes for each addition?
 
 # %%
 from parallel_by_hand.devices.roofline import copy_vector, least_seconds
-from sidebyside import device
+from sidebyside import device, guess
 
 size = 512 if device().type == "cpu" else 4096
 copy, product = copy_vector(), multiply_matrix(size, size)
@@ -71,16 +76,6 @@ seconds = least_seconds([copy, product, *operations])
 bandwidth, peak = copy.bytes / seconds[copy], product.flops / seconds[product]
 print(f"moving a byte: {1e9 / bandwidth:.3f} ns")
 print(f"an addition or multiplication: {1e9 / peak:.3f} ns")
-
-# %% [markdown]
-# Moving and computing go on at the same time. So an operation takes at least as long as
-# the longer of the two: $\max(\text{bytes} / \text{bandwidth},\ \text{operations} /
-# \text{peak})$. What share of the peak can `add` reach at most, with 12 bytes for each
-# addition?
-
-# %%
-from sidebyside import guess
-
 guess("13a-share", None, "Which share of the peak can `add` reach?", "%")
 
 # %%
@@ -100,18 +95,14 @@ draw_roofline(peak, bandwidth, {each: seconds[each] for each in operations})
 # %% [markdown]
 # The black line is the **roofline** of Williams and others. On its slope the bytes
 # decide, on its flat part the arithmetic. **`add` is limited by memory, the product of
-# matrices by arithmetic.** Points near the line are as fast as this core allows. Points
-# a little above it move bytes better than a copy does; points below it also wait for
-# something else.
+# matrices by arithmetic.** Points near the line are as fast as this core allows.
+#
+# A layer applied to one sample, a matrix times a vector, mostly waits for its weights.
+# A batch uses each weight many times. This is why devices like large batches, and why
+# small operations are best joined into one.
 
 # %% [markdown]
-# So a layer applied to one sample, a matrix times a vector, mostly waits for its
-# weights. A batch uses each weight many times. This is why devices like large batches,
-# and why small operations are best joined into one.
-
-# %% [markdown]
-# A GPU has the same picture, with a peak and a bandwidth of a hundred cores and more.
-# An H100 moves 3,350 billion bytes per second and does 67,000 billion operations in 32
+# A GPU has the same picture. An H100 moves 3,350 billion bytes per second and does 67,000 billion operations in 32
 # bits: its roof becomes flat at 20 operations for each byte. In 16 bits its *tensor
 # cores*, made for products of matrices, do 989,000 billion: flat only at 295.
 
@@ -233,9 +224,6 @@ reveal("13a-away", first_that_pays(times) or 0)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, what pays: 10 minutes
-#
-# Expected: one message instead of two, 8 bytes for 12 (the way back forgotten), a loop
-# that never ends for a slow device, and a largest n that was made up.
 
 
 # %% exercise="13a-pays"
@@ -277,8 +265,6 @@ check("13a-pays", smallest_size)
 # long did it take?" asks somebody with a watch. Of whom?
 #
 # Experienced people recognise the profile in which `loss.item()` takes all the time.
-#
-# When late: skip the GPU's cell.
 
 # %% [markdown]
 # ## A device is a queue
@@ -347,17 +333,8 @@ timeline.plot(height=1.8, stamp="simulated")
 # %% [markdown]
 # The second clock has measured nine orders. The third puts an **event** into the queue
 # before our orders and another one after them. An event records when the device reaches
-# it. **Events measure what is between them in the queue, and nothing else.**
-#
-# With a GPU, here are the same three clocks for five matrix products:
-
-# %% tags=["nbval-ignore-output"]
-from parallel_by_hand.devices.host_runs_ahead import three_clocks_of_gpu
-
-if torch.cuda.is_available():
-    print_clocks(three_clocks_of_gpu(5))
-else:
-    print("no GPU here")
+# it. **Events measure what is between them in the queue, and nothing else.** With a GPU,
+# `python demos/devices/host_runs_ahead.py` shows the same three clocks for products on it.
 
 # %% [markdown]
 # ## Exercise 2: find the wrong timing
@@ -410,9 +387,6 @@ else:
 #
 # All four are wrong: the first three are launches, and the last waits for all of them.
 # The advice that people took from such a profile was to print the loss less often.
-#
-# Expected: milliseconds returned, `synchronize` after each order (right numbers, and the
-# device idles), and the first order charged with what was in the queue.
 
 
 # %% exercise="13a-timing"
@@ -462,11 +436,7 @@ check("13a-timing", seconds_of_orders)
 # `DataLoader` prepares one batch ahead?
 
 # %%
-guess("13a-loader", None, "From starting batch 0 to the end: how long?", "ms")
-
-# %%
 from lessons.props.devices_and_queues import load_slow_batches
-from sidebyside import draw_timelines
 
 
 def train(k: int) -> None:
@@ -481,6 +451,11 @@ def epoch(workers: int) -> None:
             device.synchronize()  # as loss.item() does
 
 
+guess("13a-loader", None, "From starting batch 0 to the end: how long?", "ms")
+
+# %%
+from sidebyside import draw_timelines
+
 timelines = {"without a worker": Timeline(), "one worker, one batch ahead": Timeline()}
 for workers, timeline in enumerate(timelines.values()):
     with timeline:
@@ -493,7 +468,7 @@ draw_timelines(timelines, stamp="simulated")
 # %% [markdown]
 # Without a worker the twelve pieces follow one another: 480 ms. **With a loader one
 # batch ahead, preparing and training overlap**: seven pieces, 280 ms, and the time it
-# takes to pass a batch on. The worker's start is not in the picture.
+# takes to pass a batch on.
 
 # %% [markdown]
 # ## Copy and compute side by side
@@ -603,10 +578,6 @@ print("the batch is full of", old[0].item(), "and its sum was", wrong[0])
 # ## Exercise 3, two buffers: 20 minutes
 #
 # Have people draw the three timelines of "by hand" first: 8, 5 and 5 s.
-#
-# Expected: the second wait forgotten (the next batch overwrites the one that is being
-# computed); the copy of k waits for the compute of k - 1, which is right and overlaps
-# nothing; `synchronize` on the host.
 
 
 # %% exercise="13a-ahead"
@@ -738,20 +709,15 @@ else:
 # | bytes to the GPU: from pageable memory, from pinned memory | 15 GB/s, 61 GB/s |
 # | batches copied and computed: in one stream, in two | 32.2 ms, 23.8 ms |
 #
-# There, too, the clock that did not wait had measured the launching only, and two streams
-# overlapped copying with computing.
 
 # %% [markdown]
 # ## What we saw
 #
-# * Adding vectors reaches a few percent of the peak, a product of matrices nearly all
-#   of it.
-# * Sending a matrix product away pays from some size on, because arithmetic outgrows
-#   bytes.
+# * Arithmetic intensity says whether bytes or operations limit an operation, and why
+#   sending a matrix product away pays from some size on.
 # * A device is a queue, and the host runs ahead of it. A clock must wait, or stand in
 #   the queue as an event.
 # * Two queues overlap; unless the host waits, only an event puts them in order.
-# * Inter-op times intra-op threads should, as a rule, not exceed the cores.
 #
 # In a terminal, `python demos/devices/host_runs_ahead.py --waiting 10` and
 # `python demos/devices/copy_or_compute.py --host torch` show more.

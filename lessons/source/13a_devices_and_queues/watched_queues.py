@@ -65,7 +65,6 @@ class QueueCourse:
 
     `hold` is "copies" or "computes": those begin only when the test opens the gate.
     "ahead": compute k ends only after the copies that two or more buffers allow.
-    "prompt": copy k ends only after compute k - 1 has begun.
     """
 
     def __init__(self, batches: list, buffers: list, copier, computer, hold: str):
@@ -85,8 +84,6 @@ class QueueCourse:
             return self.faults.append("buffer")
         if k - len(self.buffers) >= self.ended["compute"]:
             self.faults.append("overwritten")
-        if self.hold == "prompt":
-            self._wait(lambda: self.begun["compute"] >= k, "late")
         buffer[0] = batch
         self._end("copy")
 
@@ -102,7 +99,11 @@ class QueueCourse:
             self.faults.append("overwritten")
         ahead = min(k + len(self.buffers), len(self.batches))
         if self.hold == "ahead":
-            self._wait(lambda: self.ended["copy"] >= ahead, "not ahead")
+            with self.changed:
+                if "not ahead" not in self.faults and not self.changed.wait_for(
+                    lambda: self.ended["copy"] >= ahead, PATIENCE
+                ):
+                    self.faults.append("not ahead")
         if buffer[0] is not self.batches[k]:
             self.faults.append("overwritten")
         self._end("compute")
@@ -121,14 +122,6 @@ class QueueCourse:
         with self.changed:
             self.ended[what] += 1
             self.changed.notify_all()
-
-    def _wait(self, condition: Callable[[], bool], fault: str) -> None:
-        """For what a right answer lets happen; after the first fault, not at all."""
-        with self.changed:
-            if fault not in self.faults and not self.changed.wait_for(
-                condition, PATIENCE
-            ):
-                self.faults.append(fault)
 
     def open_gate(self) -> None:
         """After a moment, in which what does not wait goes wrong."""

@@ -32,8 +32,6 @@
 # at 0 may be taken. That is the whole executor, and they have just been it.
 #
 # Expected: "5 slots, for there are 10 slots of work and two devices."
-#
-# When late: skip the cell that shows the machine; it is needed for the exercise only.
 
 # %% [markdown]
 # ## A program as a graph
@@ -83,8 +81,7 @@ draw_dataflow(ran)
 
 # %% [markdown]
 # Seven slots, from the first start to the last end: the **makespan**. The chain `a`,
-# `c`, `e`, `f` takes seven slots by itself, on any number of devices. The longest such
-# chain is called the **longest path**.
+# `c`, `e`, `f` takes seven slots by itself: it is the **longest path**.
 
 # %% [markdown]
 # ## A machine with two functions
@@ -300,8 +297,9 @@ draw_dataflow(machine.ran, stamp="measured here", unit="ms")
 # results do not.
 
 # %% [markdown]
-# In the picture the branches overlap. Is the step faster for it? The same step on two
-# devices and on one, in turn:
+# In the picture the branches overlap. Bars too thin for a name are the inputs and weights
+# at the left, and `y`, the loss and `dy` in the middle; green ones are transfers. Is the
+# step faster for the overlap? The same step on two devices and on one, in turn:
 
 # %%
 from statistics import median
@@ -317,8 +315,7 @@ for which, milliseconds in took.items():
 # %% [markdown]
 # Even with a free core for each, two devices are not twice as fast: `y`, the loss and
 # `dy` run alone.
-
-# %% [markdown]
+#
 # Eight steps of training, with four placements. After each step the weights are
 # compared with those of plain SGD:
 
@@ -704,14 +701,10 @@ draw_backward_graph(nodes, missing)
 # ## What we saw
 #
 # * An executor needs a counter of missing inputs for each operation and a ready queue
-#   for each device, but not how long anything takes.
-# * The same executor drives a counted clock and real threads.
-# * Where an edge crosses devices, a send and a recv are inserted; a value is sent to a
-#   device once.
+#   for each device. Torch's `backward` runs one, too.
 # * With one shared queue, any order is at most $2 - 1/p$ times as long as the larger of
-#   $W/p$ and $L$. With placements only $W$ is left, up to $p$ times as long.
+#   $W/p$ and $L$. With placements it can take up to $p$ times as long.
 # * Cheap transfers reward spreading the work, expensive ones keeping it together.
-# * `loss.backward()` runs such an executor, and its counters can be read.
 #
 # In a terminal, `python demos/dataflow/dataflow.py --help` runs the network under any
 # placement, on real threads or simulated.

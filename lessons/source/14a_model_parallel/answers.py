@@ -273,33 +273,6 @@ def an_empty_list_for_no_way(times, sends, memory, devices, limit):
     return by_recursion(times, sends, memory, devices, limit) or []
 
 
-@wrong(
-    "14a-balanced-cut",
-    advice="every way that fits",
-    note="For each cap each device is filled up to it: but a first layer above the cap "
-    "is taken, too, and nobody looks again.",
-)
-def fills_up_to_a_cap(times, sends, memory, devices, limit):
-    n = len(times)
-
-    def takes(a, b):
-        return sum(times[a:b]) + (sends[b - 1] if b < n else 0)
-
-    for cap in sorted(takes(a, b) for a, b in combinations(range(n + 1), 2)):
-        counts, start = [], 0
-        for others in reversed(range(devices)):
-            end = start + 1
-            while end < n - others and takes(start, end + 1) <= cap:
-                if sum(memory[start : end + 1]) > limit:
-                    break
-                end += 1
-            counts.append(end - start)
-            start = end
-        if start == n:
-            return counts
-    return None
-
-
 # 14a-tied -----------------------------------------------------------------------------
 
 

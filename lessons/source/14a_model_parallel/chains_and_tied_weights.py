@@ -62,14 +62,10 @@ def _try_chain(send_forward: type, shape: tuple[int, ...]) -> ChainNotes:
             size = tuple(end.shape) if isinstance(end, Tensor) else None
             if size != () or not known:
                 kind = type(end).__name__
-                raise BadTokenOfChain(_what_is_wrong_with_token(kind, size, known))
+                raise RuntimeError(_what_is_wrong_with_token(kind, size, known))
         end.backward()
     gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
     return ChainNotes(gradient.cpu(), meter, torch.equal(leaving, before))
-
-
-class BadTokenOfChain(RuntimeError):
-    """What `apply` returned is nothing to call `backward` on."""
 
 
 def _what_is_wrong_with_token(kind: str, size: tuple | None, known: bool) -> str:

@@ -227,10 +227,6 @@ show(ReceiveForward)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, send forward: 20 minutes
-#
-# Expected: one gradient returned for two inputs; the activations themselves returned, on
-# which `backward()` needs an argument; a backward that does not receive, so that rank 1
-# sends for ever.
 
 
 # %% exercise="14a-send"
@@ -316,11 +312,8 @@ reveal("14a-bytes", sum(p.meter.bytes_sent for p in parts) // 10, computed=True)
 # %%
 from lessons.props.model_parallel_cuts import draw_memory_of_ranks
 
-held = {
-    "one device": whole.memory,
-    "rank 0": parts[0].memory,
-    "rank 1": parts[1].memory,
-}
+held = {"one device": whole.memory}
+held |= {f"rank {rank}": part.memory for rank, part in enumerate(parts)}
 for name, memory in held.items():
     print(name, {kind: size for kind, size in memory.items() if kind != "peak"})
 draw_memory_of_ranks(held, budget)
@@ -354,9 +347,8 @@ from lessons.props.model_parallel_cuts import draw_cuts
 from parallel_by_hand.model_parallel.networks_to_cut import meter_every_cut
 
 front, back = run_ranks(meter_every_cut)
-print(
-    "as many bytes back as forward:", [c.sent for c in front] == [c.sent for c in back]
-)
+same = [c.sent for c in front] == [c.sent for c in back]
+print("as many bytes back as forward:", same)
 draw_cuts(front, back)
 
 # %% [markdown]
@@ -386,8 +378,7 @@ run_ranks(meter_cut_in_time)
 # %% [markdown]
 # That is 2 vectors · 3 layers · 32 images · 64 numbers · 4 bytes, whatever the number
 # of rows. Between two LSTM layers, 65,536 bytes cross each way for our eight rows, so
-# here the cut in time is cheaper. But both ranks need all the weights. That saves no
-# parameters, and brings a trap that we come to below.
+# here the cut in time is cheaper. But both ranks need all the weights.
 
 # %% [markdown]
 # ## Exercise 2: the balanced cut
@@ -562,9 +553,6 @@ for step in 0, 1, 39:
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, tied weights: 10 minutes
-#
-# Expected: both send first (hangs), the mean instead of the sum, an all-reduce, which the
-# ranks in between would have to join, and weights that are averaged instead of gradients.
 
 # %% exercise="14a-tied"
 from parallel_by_hand.collectives.eight_collectives import exchange
@@ -651,10 +639,8 @@ print("same output:", torch.allclose(second(*first(images)), network(images)))
 tied = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(2)))
 tied[1].weight = tied[0].weight
 first, second = split_by_torch(tied, images, before="1")
-print(
-    "still one weight:",
-    first.get_parameter("0.weight") is second.get_parameter("1.weight"),
-)
+weights = first.get_parameter("0.weight"), second.get_parameter("1.weight")
+print("still one weight:", weights[0] is weights[1])
 
 # %% [markdown]
 # torch has found the skip by itself: two tensors cross. **torch's cut unties the
@@ -721,8 +707,7 @@ run_demo("model_parallel/own_model_parallel.py")
 # ## What we saw
 #
 # * A network that does not fit on one device trains on two, and is the same after every
-#   step.
-# * Activations cross forward and gradients back. Autograd functions can send both.
+#   step. Activations cross forward and gradients back.
 # * The bytes depend on the layer's output and the batch. In none of our three networks
 #   does the cheapest cut halve the parameters.
 # * A skip that is sent as data, and a tied weight that has become two, raise no error.

@@ -127,8 +127,6 @@ show(with_halo)
 # with a mistake: the halo is received as plain data.
 
 # %%
-from functools import partial
-
 import torch.distributed as dist
 from torch.nn import functional as F
 
@@ -144,7 +142,7 @@ def half_an_image(swap) -> tuple:
     """Runs in each rank: the scores, and the gradient of all weights, summed up."""
     network = make_convolutions().to(device())
     rows = images.chunk(2, dim=2)[dist.get_rank()].to(device())
-    scores = scores_by_space(network, rows, 64, halo=partial(with_halo, swap=swap))
+    scores = scores_by_space(network, rows, 64, lambda part: with_halo(part, swap))
     (F.cross_entropy(scores, labels.to(device())) / 2).backward()
     gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
     dist.all_reduce(gradient)
@@ -216,9 +214,6 @@ for name, swap in {"both ways": Swap.apply, "one way": one_way}.items():
 #
 # Have people draw three strips and number the copies of one row. It lies in two
 # tensors, or in three if the strip has a single row.
-#
-# Expected: backward that cuts the halo off and sends nothing (the mistake shown above),
-# what arrives from above added to the bottom row, and `=` in place of `+=`.
 
 
 # %% exercise="14b-halo"
@@ -348,9 +343,6 @@ show(scores_by_space)
 #
 # Let people do the case by hand in pairs, one the channels and one the space, and
 # compare with the numbers of the `why` before they write code.
-#
-# Expected: a gradient for the image's row, the biases forgotten, the way back
-# forgotten, and both ranks' bytes added up.
 
 
 # %% exercise="14b-bytes"
@@ -425,7 +417,7 @@ for way in WAYS:
 # %% [markdown]
 # By channels, the weights are halved, but both ranks keep all maps. By space, each
 # keeps all weights, and six rows instead of eight: its own four, the halo, and the
-# zeros at the border. In both cases the two ranks compute at the same time.
+# zeros at the border.
 
 # %% [markdown]
 # For images with four times as many rows and columns, a rank sends about 16 times as
@@ -573,9 +565,6 @@ draw_timelines(timelines, stamp="simulated")
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, the plan: 10 minutes
 #
-# Expected: a backward that begins when its own forward has ended, before the loss is
-# known; the way back in the order of the way forth; one slot for a backward.
-#
 # Ask the quick ones what a rank keeps: all T steps, as in the cut by layers.
 
 
@@ -669,9 +658,8 @@ for width in (16, 128):
     times = run_ranks(time_flow_and_alone, width, [64, 8, 1], 64)[0]
     shown = [f"{way} {1e3 * seconds:.0f} ms" for way, seconds in times.items()]
     print(f"width {width}: " + ", chunk ".join(shown))
-    print(
-        f"  chunk 8 / chunk 64: {times['8'] / times['64']:.2f} ×, by slots {slots:.2f} ×"
-    )
+    ratio = times["8"] / times["64"]
+    print(f"  chunk 8 / chunk 64: {ratio:.2f} ×, by slots {slots:.2f} ×")
 
 # %% [markdown]
 # One chunk of 64 steps is layer after layer. One run on a quiet machine with two free
@@ -688,16 +676,8 @@ for width in (16, 128):
 # %% [markdown]
 # With many chunks, a step costs $Lc$ on one device and $c + \alpha/k$ on $L$ ranks. So
 # one device alone wins when $(L-1)kc < \alpha$: with two layers, when a chunk computes
-# for less time than its message takes. Narrow layers, small batches and short chunks
-# bring that about.
-#
-# Chunks of one step lose for a second reason: each call of the layer has a fixed cost,
-# forward and backward.
-
-# %% [markdown] tags=["instructor"]
-# ## Elsewhere, and the scorecard: 0 minutes
-#
-# For the reader.
+# for less time than its message takes. Chunks of one step lose for a second reason: each
+# call of the layer has a fixed cost.
 
 # %% [markdown]
 # ## The same elsewhere
@@ -712,14 +692,11 @@ for width in (16, 128):
 # %% [markdown]
 # ## What we saw
 #
-# * Convolutions on half an image need a halo of one row before each of them, and its
-#   gradient has to come home.
+# * Each convolution on half an image needs a halo, whose gradient has to come home.
 # * Space sends least for large images, the cut between layers for small batches of small
 #   images with many maps.
-# * Time steps flow through a recurrent network: $T + L - 1$ slots instead of $T \cdot
-#   L$, there and back.
-# * With two layers and many chunks, one device alone is faster when a message takes
-#   longer than a chunk.
+# * Time steps flow through a recurrent network in $T + L - 1$ slots instead of $T \cdot
+#   L$. One device alone is faster when a message takes longer than a chunk.
 
 # %% [markdown]
 # **The scorecard** for two ranks, batch $B$, maps of $C$ channels and $H \times W$ pixels:

@@ -1,9 +1,10 @@
 """Answers to the exercises of lesson 15a that people give, and that are not right."""
 
 import math
-from bisect import bisect_left
-from functools import cache
-from itertools import combinations, pairwise
+
+import torch
+import torch.distributed as dist
+from torch import nn
 
 from lessons.source.sample_answers import right, wrong
 from parallel_by_hand.pipeline.schedule_rules import bubble, timetable
@@ -86,123 +87,129 @@ def fewest_by_timetable(stages, batch, waste):
     return None
 
 
-# 15a-balance
+# 15a-gpipe
 
 
-def _slowest(times, counts):
-    edges = [sum(counts[:stage]) for stage in range(len(counts) + 1)]
-    return max(sum(times[a:b]) for a, b in pairwise(edges))
+def _forward(stage, inputs, targets, share=1.0, arrives=True, needs_grad=True):
+    """The first loop, with the chosen mistakes: what it has kept."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    kept = []
+    for x, target in zip(inputs, targets, strict=True):
+        if rank > 0:
+            arrived = torch.empty_like(x)
+            dist.recv(arrived, rank - 1)
+            x = (arrived if arrives else x.clone()).requires_grad_(needs_grad)
+        output = stage(x)
+        if rank < last:
+            dist.send(output.detach(), rank + 1)
+        else:
+            output = nn.functional.mse_loss(output, target) * share
+        kept.append((x, output))
+    return kept
 
 
-def _counts(times, stages):
-    for cuts in combinations(range(1, len(times)), stages - 1):
-        yield [b - a for a, b in pairwise((0, *cuts, len(times)))]
-
-
-@wrong(
-    "15a-balance",
-    advice="which layers are in it",
-    note="The slowest stage is right, and the list begins with the last one.",
-)
-def turned_round(times, stages):
-    return min(_counts(times, stages), key=lambda c: _slowest(times, c))[::-1]
-
-
-@wrong(
-    "15a-balance",
-    advice="together: there are 5",
-    note="The times of the stages instead of their numbers of layers.",
-)
-def returns_the_sums(times, stages):
-    counts = min(_counts(times, stages), key=lambda c: _slowest(times, c))
-    edges = [sum(counts[:stage]) for stage in range(stages + 1)]
-    return [sum(times[a:b]) for a, b in pairwise(edges)]
-
-
-@wrong(
-    "15a-balance",
-    advice="the order of the layers",
-    note="As for tasks on workers (lesson 6). But neighbouring layers stay "
-    "together, in order.",
-)
-def sorts_a_copy(times, stages):
-    times = sorted(times)
-    return min(_counts(times, stages), key=lambda c: _slowest(times, c))
-
-
-@right("15a-balance")
-def in_a_table(times, stages):
-    """Dynamic programming."""
-
-    @cache
-    def best(layers, stages):
-        if stages == 1:
-            return sum(times[:layers]), (layers,)
-        return min(
-            (max(best(cut, stages - 1)[0], sum(times[cut:layers])),
-             (*best(cut, stages - 1)[1], layers - cut))
-            for cut in range(stages - 1, layers)
-        )  # fmt: skip
-
-    return list(best(len(times), stages)[1])
-
-
-@right("15a-balance")
-def by_bisection(times, stages):
-    """Over all possible times of a stage."""
-    n = len(times)
-    limits = sorted(sum(times[a:b]) for a, b in combinations(range(n + 1), 2))
-
-    def fill(limit):
-        counts, held = [], None
-        for layer, time in enumerate(times):
-            left = n - layer  # those that are left may each need a stage
-            if counts and sum([*held, time]) <= limit and stages - len(counts) < left:
-                counts[-1] += 1
-                held.append(time)
-            else:
-                counts.append(1)
-                held = [time]
-        return counts
-
-    def fits(limit):
-        return limit >= max(times) and len(fill(limit)) <= stages
-
-    return fill(limits[bisect_left(limits, True, key=fits)])
+def _backward(kept, gradient_of=None):
+    """The second loop; `gradient_of(output)` instead of the one that arrives."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    for x, output in kept:
+        gradient = None
+        if rank < last:
+            gradient = torch.empty_like(output)
+            dist.recv(gradient, rank + 1)
+            gradient = gradient_of(output) if gradient_of else gradient
+        output.backward(gradient)
+        if rank > 0:
+            dist.send(x.grad, rank - 1)
 
 
 @wrong(
-    "15a-balance",
-    advice="times count, not their number",
-    note="What `split` does by itself.",
+    "15a-gpipe",
+    advice="3 times|what share of it is one of 3 means",
+    note="Each micro-batch's mean loss counts in full: m times the gradient.",
 )
-def deals_equal_numbers(times, stages):
-    return [len(times) // stages + (s < len(times) % stages) for s in range(stages)]
+def gpipe_adds_up_means(stage, inputs, targets):
+    _backward(_forward(stage, inputs, targets))
 
 
 @wrong(
-    "15a-balance",
-    advice="every other way to cut",
-    note="Greedy filling looks right and often is; ask for 2, 2, 2, 9, 1, 1.",
+    "15a-gpipe",
+    advice="what each rank receives and sends",
+    note="What arrives is no leaf that collects a gradient: there is none to send.",
 )
-def fills_up_to_the_average(times, stages):
-    share, counts, filled = sum(times) / stages, [0], 0.0
-    for layer, time in enumerate(times):
-        layers_left, stages_left = len(times) - layer, stages - len(counts)
-        full = filled + time > share or layers_left <= stages_left
-        if counts[-1] and stages_left and full:
-            counts.append(0)
-            filled = 0.0
-        counts[-1] += 1
-        filled += time
-    return counts
+def gpipe_without_requires_grad(stage, inputs, targets):
+    _backward(_forward(stage, inputs, targets, 1 / len(inputs), needs_grad=False))
 
 
 @wrong(
-    "15a-balance",
-    advice="has no layer",
-    note="One stage has everything: nothing says that the others must have a "
-    "layer, they think.",
+    "15a-gpipe",
+    advice="what enters this rank's stage",
+    note="Every rank has `inputs`, so they use them: the message is thrown away.",
 )
-def leaves_stages_empty(times, stages):
-    return [len(times)] + [0] * (stages - 1)
+def gpipe_reads_inputs_everywhere(stage, inputs, targets):
+    _backward(_forward(stage, inputs, targets, 1 / len(inputs), arrives=False))
+
+
+@wrong(
+    "15a-gpipe",
+    advice="which micro-batch the gradient that arrives belongs to",
+    note="The last one that went forward comes back first, as on a stack; but the next "
+    "rank sends the first one first.",
+)
+def gpipe_back_in_reverse_on_rank_0(stage, inputs, targets):
+    kept = _forward(stage, inputs, targets, 1 / len(inputs))
+    _backward(kept[:: -1 if dist.get_rank() == 0 else 1])
+
+
+@wrong(
+    "15a-gpipe",
+    advice="which micro-batch the gradient that arrives belongs to",
+    note="`output.sum().backward()`: it runs, and ignores what has arrived.",
+)
+def gpipe_begins_with_ones(stage, inputs, targets):
+    _backward(_forward(stage, inputs, targets, 1 / len(inputs)), torch.ones_like)
+
+
+@wrong(
+    "15a-gpipe",
+    advice="do they come in one order",
+    note="Each micro-batch goes forward and back at once, but only on the last rank: "
+    "it sends a gradient while the rank before still sends forwards.",
+    state="HUNG",
+)
+def gpipe_back_at_once_on_the_last_rank(stage, inputs, targets):
+    if dist.get_rank() < dist.get_world_size() - 1:
+        return _backward(_forward(stage, inputs, targets))
+    for x, target in zip(inputs, targets, strict=True):
+        _backward(_forward(stage, [x], [target], 1 / len(inputs)))
+
+
+@right("15a-gpipe")
+def gpipe_by_grad(stage, inputs, targets):
+    """With torch.autograd.grad, and the loss of the whole batch at the end."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    kept = []
+    for x in inputs:
+        if rank > 0:
+            x = torch.zeros_like(x)
+            dist.recv(x, rank - 1)
+        x.requires_grad_()
+        kept.append((x, stage(x)))
+        if rank < last:
+            dist.send(kept[-1][1].detach().clone(), rank + 1)
+    if rank == last:
+        outputs = torch.cat([output for _, output in kept])
+        nn.functional.mse_loss(outputs, torch.cat(targets)).backward()
+    for x, output in kept:
+        if rank < last:
+            gradient = torch.zeros_like(output)
+            dist.recv(gradient, rank + 1)
+            output.backward(gradient)
+        if rank > 0:
+            dist.send(x.grad, rank - 1)
+
+
+@right("15a-gpipe")
+def gpipe_one_micro_batch_at_a_time(stage, inputs, targets):
+    """The naive schedule has the same gradients."""
+    for x, target in zip(inputs, targets, strict=True):
+        _backward(_forward(stage, [x], [target], 1 / len(inputs)))

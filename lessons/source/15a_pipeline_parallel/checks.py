@@ -1,9 +1,13 @@
 """Checks of the exercises of lesson 15a, Pipeline parallel: the schedule."""
 
 import random
-from itertools import combinations, pairwise
+
+import torch
 
 from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import expect_tensor, run_trial
+
+from .gpipe_steps import gradients_in_one_piece, try_gpipe_step
 
 
 @exercise("15a-microbatches", seconds=20)
@@ -60,59 +64,34 @@ def _expect_fewest_microbatches(expect, m, idle, waste, fewest: int) -> None:
     expect(m == fewest, got=got, think=think)
 
 
-EVERY_WAY = "every other way to cut: is its slowest stage compared, too?"
-SLOWEST = (
-    "the slowest stage: which layers are in it? Their times count, not their number"
+MICROBATCHES = 3
+
+
+@exercise(
+    "15a-gpipe",
+    in_ranks=True,
+    when_hung="each send and the recv that it waits for: do they come in one order?",
 )
-BALANCES = [  # times, stages, what a wrong list overlooks
-    ([1, 1, 1, 1, 4], 2, SLOWEST),
-    ([4, 1, 1, 1, 1], 2, "the order of the layers: where does the slow one stand?"),
-    ([3, 1, 2], 3, EVERY_WAY),
-    ([5, 2], 1, EVERY_WAY),
-    ([2, 2, 2, 9, 1, 1], 3, EVERY_WAY),
-    ([1] * 10 + [10, 10], 3, EVERY_WAY),  # ten layers in one stage
-    ([6, 3, 5, 5, 8, 3], 4, EVERY_WAY),  # most equal: not best
-    ([9, 5, 4, 9, 2, 9], 5, EVERY_WAY),
-    ([1] * 5 + [2] * 10, 6, EVERY_WAY),  # 2,002 ways, the best are late ones
-    ([0.5, 0.25, 0.25, 0.75], 2, EVERY_WAY),
-]
+def check_15a_gpipe(gpipe_step):
+    for ranks in 1, 2, 3:
+        where = f"gpipe_step in {ranks} ranks"
+        think = "what each rank receives and sends, and what has no graph"
+        with trying(f"{where}, {MICROBATCHES} micro-batches", think=think) as expect:
+            found = run_trial(try_gpipe_step, gpipe_step, MICROBATCHES, ranks=ranks)
+            right = gradients_in_one_piece(MICROBATCHES, ranks)
+            for rank in reversed(range(ranks)):
+                _expect_gpipe(expect, rank, found[rank], right[rank], rank == ranks - 1)
 
 
-@exercise("15a-balance", seconds=20)
-def check_15a_balance(balance):
-    dice = random.Random(7)
-    for case in BALANCES:
-        _try_balance(balance, *case)
-    for _ in range(40):
-        layers = dice.randint(1, 11)
-        times = [dice.randint(1, 36) / 4 for _ in range(layers)]
-        _try_balance(balance, times, dice.randint(1, min(layers, 5)), EVERY_WAY)
-
-
-def _try_balance(balance, times: list, stages: int, overlooked: str) -> None:
-    given = list(times)
-    with trying(f"balance({times}, {stages})", given) as expect:
-        got = balance(given, stages)
-        counts = _expect_balanced_counts(expect, got, len(times), stages)
-        slowest = _slowest_stage(times, counts)
-        cuts = combinations(range(1, len(times)), stages - 1)
-        ways = ([b - a for a, b in pairwise((0, *cut, len(times)))] for cut in cuts)
-        best = min(_slowest_stage(times, way) for way in ways)
-        got = f"{counts}: the slowest stage takes {slowest:g}, and {best:g} is possible"
-        expect(slowest <= best * (1 + 1e-9), got=got, think=overlooked)
-
-
-def _slowest_stage(times: list, counts: list[int]) -> float:
-    edges = [sum(counts[:stage]) for stage in range(len(counts) + 1)]
-    return max(sum(times[a:b]) for a, b in pairwise(edges))
-
-
-def _expect_balanced_counts(expect, counts, layers: int, stages: int) -> list[int]:
-    right = hasattr(counts, "__len__") and len(counts) == stages
-    think = f"the form of the answer: a list, one number for each of {stages} stages"
-    expect(right, got=counts, think=think)
-    together = f"how many layers the stages have together: there are {layers}"
-    expect(sum(counts) == layers, got=counts, think=together)
-    think = "what a stage computes that has no layer"
-    expect(min(counts) >= 1, got=counts, think=think)
-    return [int(count) for count in counts]
+def _expect_gpipe(expect, rank: int, got, right, is_last: bool) -> None:
+    where = f"the gradient of rank {rank}'s stage"
+    think = "which tensor `backward` begins from: does its graph reach the stage?"
+    expect(got is not None, got=f"{where} is None", think=think)
+    think = "what enters this rank's stage"
+    if torch.allclose(got, MICROBATCHES * right):
+        think = (
+            f"the mean over the batch: what share of it is one of {MICROBATCHES} means"
+        )
+    elif not is_last:
+        think = "which micro-batch the gradient that arrives belongs to"
+    expect_tensor(expect, where, got, right, think, close=1e-5)

@@ -69,19 +69,6 @@ def forgets_the_last_backwards(stages, microbatches):
     ]
 
 
-@wrong(
-    "15b-1f1b",
-    advice="in which order does",
-    note="As a stack would give them back; the rank after sends the oldest first.",
-)
-def backwards_newest_first(stages, microbatches):
-    return [
-        order[: 2 * microbatches - min(stages - 1 - rank, microbatches)]
-        + order[2 * microbatches - min(stages - 1 - rank, microbatches) :][::-1]
-        for rank, order in enumerate(one_f_one_b(stages, microbatches))
-    ]
-
-
 @right("15b-1f1b")
 def keeps_count(stages, microbatches):
     """Go back whenever the room is used up, else forward."""

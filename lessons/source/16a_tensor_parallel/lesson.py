@@ -93,9 +93,6 @@ draw_split_layer(x, A)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, a layer by rows: 15 minutes
-#
-# Expected: the bias added N times, and an all-reduce in backward "to be safe". Ask those
-# what they have added up: N times the same numbers, or numbers of different neurons.
 
 # %% exercise="16a-row"
 import torch.distributed as dist
@@ -232,10 +229,6 @@ print("sum of the relus", (part_0.relu() + part_1.relu()).tolist())
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, the conjugate functions: 20 minutes
-#
-# Expected: an all-reduce in both directions of both (every gradient N times too large),
-# and an all-reduce in place that changes the caller's tensor. A sum's `backward` is the
-# one that people refuse to leave empty: return to the example by hand.
 
 
 # %% exercise="16a-conjugates"
@@ -355,50 +348,47 @@ reveal("16a-naive", ratio, computed=True)
 
 # %%
 from torch import nn
-from torch.nn import functional as F
 
 from sidebyside import device
 
 
-def make_digit_blocks() -> nn.Sequential:
+def make_digit_blocks(prepare=lambda block: block) -> nn.Sequential:
     torch.manual_seed(0)  # the same on every rank
-    blocks = MLPBlock(32), MLPBlock(32)
+    blocks = prepare(MLPBlock(32)), prepare(MLPBlock(32))
     return nn.Sequential(nn.Linear(64, 32), *blocks, nn.Linear(32, 10)).to(device())
 
 
 def take_step(network: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
     network.zero_grad()
-    loss = F.cross_entropy(network(images), labels)
+    loss = nn.functional.cross_entropy(network(images), labels)
     loss.backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
     return loss.item()
 
+
+print(sum(p.nbytes for p in make_digit_blocks().parameters()), "bytes unsplit")
 
 # %%
 from parallel_by_hand.tensor_parallel.mlp import gap_to_whole, split_as_pair
 from sidebyside import MessageMeter, load_digits
 
 
-def train_split_and_whole() -> tuple[float, int, list[str], list[float]]:
-    whole, split, gaps, losses = make_digit_blocks(), make_digit_blocks(), [], []
-    split[1], split[2] = map(split_as_pair, split[1:3])
+def train_split_and_whole() -> tuple[float, int, list[str], float]:
+    whole, split, gaps = make_digit_blocks(), make_digit_blocks(split_as_pair), []
     data = [tensor[: 22 * 64].to(device()).split(64) for tensor in load_digits("train")]
     for images, labels in zip(*data, strict=True):
         take_step(whole, images, labels)
         with MessageMeter() as meter:
-            losses.append(take_step(split, images, labels))
+            loss = take_step(split, images, labels)
         gaps.append(gap_to_whole(split, whole))
     held = sum(p.nbytes for p in split.parameters())
-    return torch.tensor(gaps).max().item(), held, meter.collectives, losses
+    return torch.tensor(gaps).max().item(), held, meter.collectives, loss
 
 
-whole = sum(p.nbytes for p in make_digit_blocks().parameters())
-print(f"unsplit: {whole} bytes of parameters")
 for ranks in (2, 4):
-    gap, held, calls, losses = run_ranks(train_split_and_whole, world_size=ranks)[0]
+    gap, held, calls, loss = run_ranks(train_split_and_whole, world_size=ranks)[0]
     print(f"{ranks} ranks: {held} bytes, {len(calls)} calls of {calls[0]} in a step")
-    print(f"   loss {losses[0]:.2f} at first, {losses[-1]:.2f} in the last step")
-    print(f"   after each step within 1e-6 of the unsplit: {gap < 1e-6}")
+    print(f"   after each step within 1e-6: {gap < 1e-6}; last loss {loss:.2f}")
 
 # %% [markdown]
 # **A network split by its neurons trains as the unsplit one does**, to within rounding
@@ -414,6 +404,8 @@ for ranks in (2, 4):
 
 
 # %%
+from torch.nn import functional as F
+
 from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
 
 
@@ -458,10 +450,6 @@ def two_branches(x, first, second) -> torch.Tensor:
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, one too many: 10 minutes
-#
-# Expected: `x = copy_to_ranks(x)` at the top. Then the way past the neurons is summed
-# over the ranks too, and counts N times. The loss looks fine, the layers below learn from
-# a wrong gradient.
 
 
 # %% exercise="16a-one-too-many"
@@ -610,14 +598,12 @@ from parallel_by_hand.tensor_parallel import pair_costs
 
 for link, bytes_per_second in pair_costs.GPU_LINKS.items():
     for ranks in (2, 8):
-        shares = [
-            pair_costs.communication_over_arithmetic(
-                ranks, width, pair_costs.H100_FLOPS, bytes_per_second
-            )
-            for width in (4096, 16384)
-        ]
-        print(f"{ranks} GPUs, {link}: ", end="")
-        print("h = 4096: {:.2f}, h = 16384: {:.2f}".format(*shares))
+        print(f"{ranks} GPUs, {link}", end="")
+        for width in (4096, 16384):
+            args = ranks, width, pair_costs.H100_FLOPS, bytes_per_second
+            share = pair_costs.communication_over_arithmetic(*args)
+            print(f", h = {width}: {share:.2f}", end="")
+        print()
 
 # %% [markdown]
 # Eight GPUs in eight machines would send 5.6 times as long as they compute at $h$ =
@@ -647,23 +633,21 @@ for link, bytes_per_second in pair_costs.GPU_LINKS.items():
 # split along a dimension, whole on all, or as summands. `parallelize_module` makes a
 # module's parameters DTensors, by a plan. `CommDebugMode` counts their collectives.
 
+
 # %%
-from copy import deepcopy
-
-
 def block_by_library() -> tuple[bool, list[dict[str, int]]]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import parallel
     from torch.distributed.tensor.debug import CommDebugMode
 
     torch.manual_seed(0)
-    ours = MLPBlock(64).to(device())
+    block = MLPBlock(64).to(device())
     plan = {"wide": parallel.ColwiseParallel(), "narrow": parallel.RowwiseParallel()}
     mesh = init_device_mesh(device().type, (dist.get_world_size(),))
-    theirs = parallel.parallelize_module(deepcopy(ours), mesh, plan)
     drawn = torch.randn(32, 64, device=device())  # the same on every rank
     x = [drawn.clone().requires_grad_() for _ in range(2)]
-    split_as_pair(ours)(x[0]).square().sum().backward()
+    split_as_pair(block)(x[0]).square().sum().backward()
+    theirs = parallel.parallelize_module(block, mesh, plan)
     with CommDebugMode() as forward:
         loss = theirs(x[1]).square().sum()
     with CommDebugMode() as backward:
@@ -733,7 +717,6 @@ run_demo("tensor_parallel/own_tensor_parallel.py")
 # %% [markdown]
 # ## What we saw
 #
-# * By columns, a rank has some complete outputs; by rows, one summand of every output.
 # * Columns, then rows need one all-reduce forward and one backward. Two conjugate
 #   functions tell autograd so.
 # * Split neurons need different dropout streams; what all ranks hold needs equal ones.

@@ -205,9 +205,6 @@ reveal("17a-mixed", MIXED.total, computed=True)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, which stage fits: 10 minutes
-#
-# Expected: the activations divided as well, and stages whose parts are added in the wrong
-# order (gradients before the optimiser).
 
 
 # %% exercise="17a-stage"
@@ -336,9 +333,6 @@ draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, the sharded update: 20 minutes
-#
-# Expected: `momentum = 0.9 * momentum + shard`, which makes a new tensor and forgets it;
-# the sum instead of the mean; a gradient that is gathered, which is data parallel again.
 
 
 # %% exercise="17a-update"
@@ -379,8 +373,6 @@ check("17a-update", sharded_update)
 #
 # Before the first cell: are the results equal in every bit? Ask for a reason. A sum of
 # two is the same in either order; a sum of three is not.
-#
-# When late: skip gloo's line.
 
 # %% [markdown]
 # ## The same numbers
@@ -400,7 +392,7 @@ show(ZeRO1.step)
 
 
 # %%
-from torch import nn
+from torch.nn.utils import parameters_to_vector as flat_numbers
 
 from parallel_by_hand.sharding.beside_ddp import networks_trained_side_by_side
 
@@ -408,10 +400,7 @@ from parallel_by_hand.sharding.beside_ddp import networks_trained_side_by_side
 def largest_differences() -> dict[str, float]:
     differences = {"ZeRO-1": 0.0, "ZeRO-2": 0.0, "library": 0.0}
     for networks in networks_trained_side_by_side(steps=10):
-        flat = {
-            n: nn.utils.parameters_to_vector(m.parameters())
-            for n, m in networks.items()
-        }
+        flat = {n: flat_numbers(m.parameters()) for n, m in networks.items()}
         for name, so_far in differences.items():
             now = (flat[name] - flat["DDP"]).abs().max().item()
             differences[name] = torch.tensor([so_far, now]).max().item()
@@ -446,23 +435,7 @@ for strategy in BUILT:
 
 # %% [markdown]
 # **With one backward in each step, ZeRO-1 and ZeRO-2 send what DDP sends.** They need a
-# real reduce-scatter: gloo's is a whole all-reduce, twice as much. Here are the bytes
-# for 16 MB and four ranks; on Windows and on GPUs they are not counted:
-
-# %%
-from parallel_by_hand.collectives.loopback_meter import megabytes_per_rank
-from sidebyside.ranks.devices import device
-
-
-def megabytes_of_both() -> list[float]:
-    flat = torch.ones(4_000_000, device=device())
-    pieces = list(flat.chunk(4))
-    gloos = megabytes_per_rank(lambda: dist.reduce_scatter(pieces[0], pieces), 3)
-    return [megabytes_per_rank(lambda: ring_reduce_scatter(flat), 3), gloos]
-
-
-ring, gloo = run_ranks(megabytes_of_both, world_size=4)[0]
-print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
+# real reduce-scatter: gloo's is a whole all-reduce, twice as much.
 
 # %% [markdown] tags=["instructor"]
 # ## ZeRO-2: 6 minutes
@@ -479,15 +452,12 @@ print(f"our ring {ring:.1f} MB, gloo {gloo:.1f} MB")
 # ranks, at once or while backward goes on:
 
 # %%
+from parallel_by_hand.sharding.ledger import predicted_ledger
+from parallel_by_hand.sharding.measured_ledger import LAYERS, digits_activations
 from parallel_by_hand.sharding.zero_2 import ZeRO2
 
 show(ZeRO2._gradient_is_ready)
 show(ZeRO2._keep_shard_under_way)
-
-# %%
-from parallel_by_hand.sharding.ledger import predicted_ledger
-from parallel_by_hand.sharding.measured_ledger import LAYERS, digits_activations
-
 rows = {s: run_ranks(measure_digits, s, torch.bfloat16, world_size=4) for s in BUILT}
 print_state_table({strategy: found[:1] for strategy, found in rows.items()})
 kept = digits_activations(samples=16, size=2)
@@ -593,9 +563,6 @@ reveal("17a-accumulate", sent["ZeRO-2"] / sent["ZeRO-1"], computed=True)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, clip across shards: 15 minutes
-#
-# Expected: each rank clips by its own length (exhibit G of lesson 9 again), and lengths added up
-# instead of squares. Both leave a gradient that points elsewhere or is too short.
 
 
 # %% exercise="17a-clip"
@@ -686,12 +653,9 @@ run_demo("sharding/own_sharded_optimizer.py")
 #
 # * In data parallel, each rank holds the whole training state: with Adam 16 bytes for
 #   each parameter, in float32 and in mixed precision.
-# * Without a float32 master copy, bfloat16 loses small updates; without loss scaling,
-#   float16 loses small gradients.
 # * ZeRO-1 updates between the two halves of the all-reduce, ZeRO-2 frees gradients
 #   during backward.
-
-# %% [markdown]
+#
 # **The scorecard** of $\Psi$ parameters with Adam in mixed precision, over $N$ ranks:
 #
 # | | ZeRO-1 | ZeRO-2 |

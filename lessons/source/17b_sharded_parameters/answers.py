@@ -33,13 +33,6 @@ def reduce(unit, frees=True, mean=True):
     dist.reduce_scatter(unit.kept.grad, list(whole.chunk(ranks)))
 
 
-def reduce_by_all_reduce(unit):
-    unit.release()
-    whole = unit.take_gradients() / dist.get_world_size()
-    dist.all_reduce(whole)
-    unit.kept.grad = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
-
-
 def gather_without_memory(unit):
     dist.all_gather(list(unit.flat.chunk(dist.get_world_size())), unit.kept)
 
@@ -59,12 +52,6 @@ def gather_once(unit):
         FIRST[unit] = unit.flat.clone()
     unit.allocate()
     unit.flat.copy_(FIRST[unit])
-
-
-def gather_anew(unit):
-    pieces = [torch.empty_like(unit.kept) for _ in range(dist.get_world_size())]
-    dist.all_gather(pieces, unit.kept)
-    unit.flat = torch.cat(pieces)
 
 
 def gather_joined(unit):
@@ -131,21 +118,6 @@ def greedy_by_rate(layers, budget):
             return chosen
         chosen.add(place)
     return chosen if peak_of(layers, chosen) <= budget else None
-
-
-@wrong(
-    "17b-which-layers",
-    advice="rule of thumb",
-    note="They recompute all, then give back the dearest layers while it fits.",
-)
-def gives_back_the_dearest(layers, budget):
-    chosen = set(range(len(layers)))
-    if peak_of(layers, chosen) > budget:
-        return None
-    for place in sorted(chosen, key=lambda place: -layers[place][2]):
-        if peak_of(layers, chosen - {place}) <= budget:
-            chosen.remove(place)
-    return chosen
 
 
 @wrong(
@@ -369,24 +341,16 @@ wrong(
     name="sum",
     note="They forget to divide by the ranks.",
 )((gather, free, gather, partial(reduce, mean=False)))
-wrong(
-    "17b-gather-free",
-    advice="only one shard to each rank",
-    name="all_reduce",
-    note="They all-reduce the gradient and cut it: right, and twice the bytes.",
-)((gather, free, gather, reduce_by_all_reduce))
+
+
 wrong(
     "17b-gather-free",
     advice="memory behind|freed too early",
     name="no_memory",
     note="They gather into `flat` before it has memory.",
 )((gather_without_memory, free, gather_without_memory, reduce))
-wrong(
-    "17b-gather-free",
-    advice="views that autograd has kept",
-    name="another_flat",
-    note="They put a new tensor in the place of `flat`.",
-)((gather_anew, free, gather_anew, reduce))
+
+
 wrong(
     "17b-gather-free",
     advice="what has to travel|current shards",

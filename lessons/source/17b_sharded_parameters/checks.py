@@ -25,8 +25,8 @@ def check_17b_gather_free(
     given = before_forward, after_forward, before_backward, after_backward
     functions = dict(zip(NAMES, given, strict=True))
     for ranks in 2, 1, 3, 5:
-        think = "what this line needs; where a rank was killed, which tensors have the "
-        think += "same shape on all ranks"
+        think = "what this line needs: `flat`, as long as all shards, or `kept`, this "
+        think += "rank's own; and whether all ranks send tensors of the same shape"
         with trying(f"three steps in {ranks} ranks", think=think):
             found = run_trial(try_gather_free, functions, ranks=ranks)
         for step, notes in enumerate(zip(*found, strict=True), 1):
@@ -156,7 +156,7 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         return
     expect(
         isinstance(got, set | frozenset | list | tuple),
-        got=got,
+        got="None, and a choice fits" if got is None else got,
         think="what is asked for: a set of indices; and whether a choice fits",
     )
     places = [as_number(place) for place in got]

@@ -95,10 +95,6 @@ draw_borrowed_units()
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, gather and free: 20 minutes
-#
-# Expected: freed after forward and not gathered again for backward (`FreedTooEarly`), never
-# freed after backward, and memory asked for only once, so that the second step computes
-# with old numbers. Ask those: what has the optimiser changed meanwhile?
 
 # %% exercise="17b-gather-free"
 import torch
@@ -155,8 +151,6 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # ## The same training: 6 minutes
 #
 # Before the table: the class sums up what DDP sends, and adds the gathers.
-#
-# When late: skip the accumulation, it comes back in the scorecard.
 
 # %% [markdown]
 # ## The same training, and its price
@@ -241,49 +235,33 @@ draw_gathered(curves, whole=4 * 21450)
 # 2Ψ, as with DDP. FSDP2 calls it `reshard_after_forward=False`.
 
 # %% [markdown]
-# Here is the transformer block of lessons 14 to 17, cut in every way: by layer as in
-# 14a, by neuron and by space as in 16b's tensor and sequence parallel, and by state
-# with DDP and ZeRO-1 to 3. Its two units are attention and MLP. Where rank 1 has no
-# line, it holds as much as rank 0. Formulas predict all but the activations:
+# Here is the transformer block of lessons 14 to 16, cut by state, on two ranks. Its two
+# units are attention and MLP. Formulas predict all but the activations. The same formulas
+# say what each of four ranks would hold of four such blocks:
 
 # %%
-from parallel_by_hand.model_parallel import transformer_block
+from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
 from parallel_by_hand.sharding.ledger import SINGLE, predicted_ledger
 from parallel_by_hand.sharding.measured_ledger import measure_block, print_state_table
-from parallel_by_hand.sharding.sharded_block import (
-    measure_block_in_units,
-    state_of_cuts,
-)
-from parallel_by_hand.tensor_parallel.block_rows import block_cut_by_neuron
+from parallel_by_hand.sharding.sharded_block import measure_block_in_units
 
-rows = {"by layer": state_of_cuts(run_ranks(transformer_block.block_cut_by_layer))}
-for name, way in {"by neuron": "tensor", "by space": "sequence"}.items():
-    rows[name] = state_of_cuts(run_ranks(block_cut_by_neuron, way)[:1])
-by_state = {stage: run_ranks(measure_block, stage) for stage in stages[:3]}
-by_state["ZeRO-3"] = run_ranks(measure_block_in_units)
-print_state_table(rows | {stage: found[:1] for stage, found in by_state.items()})
+rows = {stage: run_ranks(measure_block, stage) for stage in stages[:3]}
+rows["ZeRO-3"] = run_ranks(measure_block_in_units)
+print_state_table({stage: of_ranks[:1] for stage, of_ranks in rows.items()})
 
-block = transformer_block.make_transformer_block()
-units = [sum(p.numel() for p in unit.parameters()) for unit in block]
+units = [sum(p.numel() for p in u.parameters()) for u in make_transformer_block()]
 momentum = SINGLE._replace(optimiser=4)
-for stage, of_ranks in by_state.items():
+for stage, of_ranks in rows.items():
     predicted = predicted_ledger(units, 2, stage, momentum, counter=0)
-    print(stage, "as predicted:", all(r.ledger[:4] == predicted[:4] for r in of_ranks))
+    same = all(r.ledger[:4] == predicted[:4] for r in of_ranks)
+    held = predicted_ledger(4 * units, 4, stage, momentum, counter=0)[:4]
+    print(f"{stage}: as predicted {same}; four blocks {sum(held):9,} bytes in all")
 
 # %% [markdown]
 # One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps half, and
 # borrows the MLP whole, which is two thirds of the block, with buffers for its gradients.
-# Of a stack of blocks it borrows no more at a time. With four such blocks on four ranks, a
-# rank holds in all:
-
-# %%
-for stage in stages:
-    held = predicted_ledger(4 * units, 4, stage, momentum, counter=0)[:4]
-    print(f"four blocks on four ranks, {stage}: {sum(held):9,} bytes computed")
-
-# %% [markdown]
-# ZeRO-3 holds less than half of what DDP holds. **ZeRO-3 pays if no unit is a large part of
-# the model.**
+# Of a stack of blocks it borrows no more at a time. Of four blocks, ZeRO-3 holds less
+# than half of what DDP holds. **ZeRO-3 pays if no unit is a large part of the model.**
 
 # %% [markdown] tags=["instructor"]
 # ## Prefetch: 6 minutes
@@ -352,8 +330,7 @@ for name, (losses, calls) in beside.items():
 
 # %% [markdown]
 # **FSDP2 has the same losses and calls as many collectives**: for three units six
-# all-gathers and three reduce-scatters. `tests/benchmarks/zero_3_vs_fsdp2.py` times
-# both in turn on your machine.
+# all-gathers and three reduce-scatters.
 #
 # `fully_shard(unit)` shards over all ranks, on the GPU wherever torch sees one, even if
 # the ranks meet by gloo. Another choice is given to it as a mesh.
@@ -371,11 +348,9 @@ run_demo("sharding/rank_0_of_1024.py")
 
 # %% [markdown]
 # That is the ZeRO paper's table from 17a: 120 GB in all, **0.12 GB for each of 1,024
-# ranks**. By default FSDP2 keeps 4 + 4 + 8 bytes for each number, the parameter, its
-# gradient and Adam's averages; that is 16, as in the table. Here all numbers of rows are
-# multiples of 1,024; otherwise the last ranks get fewer rows, or none.
-
-# %% [markdown]
+# ranks**. By default FSDP2 keeps 4 + 4 + 8 bytes for each number: the parameter, its
+# gradient and Adam's averages.
+#
 # **Hybrid sharding** takes a mesh of two dimensions: shards within a machine, replicas
 # across machines. Here are four ranks in two pairs:
 
@@ -435,24 +410,8 @@ draw_kept(activations)
 # %% [markdown]
 # $n/k$ inputs and $k$ activations are fewest at $k = \sqrt n$: **$2\sqrt n$ instead of
 # $n$, for one more forward**, as Chen and others showed in 2016. If backward costs two
-# forwards, a step is a third longer. On this machine:
-
-# %% tags=["nbval-ignore-output"]
-from functools import partial
-
-from sidebyside import compare
-
-for depth, length in ((4, 2), (16, 4), (64, 8)):
-    layers = recomputation.make_deep(depth, width=256)
-    x = torch.randn(128, 256, requires_grad=True)
-    step = partial(recomputation.take_step, layers, x)
-    print(f"{depth} layers")
-    print(compare(keep_all=partial(step, None), in_segments=partial(step, length)))
-
-# %% [markdown]
-# A quiet machine with two cores took 1.4 to 1.5 times as long. There, backward costs only
-# about 1.4 forwards, so one more forward makes 3.4 out of 2.4. Each segment has a fixed
-# cost, too.
+# forwards, a step is a third longer. A quiet machine with two cores took 1.4 to 1.5 times
+# as long: there, backward costs only about 1.4 forwards.
 
 # %% [markdown]
 # ## Exercise 2: which layers to compute again
@@ -492,9 +451,6 @@ for depth, length in ((4, 2), (16, 4), (64, 8)):
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, which layers: 15 minutes
-#
-# Expected: greedy choices, the layer with the most bytes per second first. They fit, and
-# cost too much. And a peak that counts only the sum of what is held after forward.
 
 # %% exercise="17b-which-layers"
 from itertools import product
@@ -571,12 +527,9 @@ for way in ("DDP", "ZeRO-2", *ways):
 from parallel_by_hand.sharding.offloading import update_with_host
 
 here, away = (update_with_host(500_000, off_load=off) for off in (False, True))
-print(
-    f"on the device: {here['bytes']:,} bytes, {1000 * here['seconds']:.1f} ms per update"
-)
-print(
-    f"off-loaded:    {away['bytes']:,} bytes, {1000 * away['seconds']:.1f} ms per update"
-)
+for where, one in {"on the device": here, "off-loaded": away}.items():
+    took = f"{1000 * one['seconds']:.1f} ms per update"
+    print(f"{where:<14} {one['bytes']:,} bytes, {took}")
 print("equal shards:", torch.equal(here["shard"], away["shard"]))
 
 # %% [markdown]
@@ -669,9 +622,6 @@ folder.cleanup()
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, cut anew: 10 minutes
-#
-# Expected: positions in the whole tensor instead of the file, `torch.chunk`'s rule mixed
-# with `tensor_split`'s, and a last shard that reads into the padding.
 
 
 # %% exercise="17b-reshard"
@@ -737,12 +687,9 @@ run_demo("sharding/own_fully_sharded.py")
 #
 # * ZeRO-3 gathers a unit before forward and before backward, frees it after each, and
 #   reduce-scatters its gradients. FSDP2 does the same in two lines.
-# * It sends 3Ψ where DDP sends 2Ψ. A rank keeps $1/N$ and borrows one unit, or two with
-#   prefetch.
 # * $\sqrt n$ segments keep $2\sqrt n$ activations instead of $n$, for one more forward.
 # * A checkpoint of shards comes with a map, so any number of ranks can read it.
-
-# %% [markdown]
+#
 # **The scorecard** of ZeRO-3 over $N$ ranks:
 #
 # | | |

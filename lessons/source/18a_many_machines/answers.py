@@ -303,31 +303,6 @@ def top_k_keeps_what_it_sent(gradient, memory, k):
 
 @wrong(
     "18a-top-k",
-    advice="the sum, or the mean",
-    note="They return the sum of what was sent.",
-)
-def top_k_sum(gradient, memory, k):
-    memory += gradient
-    return _mean_of_sent(gradient, *_pick(memory, k)) * dist.get_world_size()
-
-
-@wrong(
-    "18a-top-k",
-    advice="at that rank's own places",
-    note="They send values without places, as if all ranks had chosen the same.",
-)
-def top_k_values_at_own_places(gradient, memory, k):
-    memory += gradient
-    places, values = _pick(memory, k)
-    all_values = [torch.empty_like(values) for _ in range(dist.get_world_size())]
-    dist.all_gather(all_values, values)
-    total = torch.zeros_like(gradient)
-    total[places] = torch.stack(all_values).mean(0)
-    return total
-
-
-@wrong(
-    "18a-top-k",
     advice="dist.all_gather, and noth",
     note="They put the k entries into a full tensor and all-reduce it: right, but "
     "nothing is saved.",

@@ -55,11 +55,11 @@ machines = TwoMachines(rate=200)
 machines
 
 # %% [markdown]
-# If this names two hosts, programs on them cannot tell them from real ones: only the link
-# joins them. If it says *simulated*, your system forbids such hosts, for the reason
-# given. Then ranks of one machine are told that they sit on two, and sleep for as long as
-# their bytes would take to cross. All counts of bytes below are the same. Durations are
-# called simulated in both cases, for we have set the link's rate.
+# If this names two hosts, only the link joins them. If it says *simulated*, your system
+# forbids such hosts, for the reason given: then ranks of one machine are told that they
+# sit on two, and sleep for as long as their bytes would take to cross. All counts of
+# bytes are the same. Durations are called simulated in both cases, for we have set the
+# link's rate.
 
 # %% [markdown] tags=["instructor"]
 # ## torchrun by itself: 9 minutes
@@ -166,9 +166,8 @@ reveal("18a-flat", flat[0].seconds, simulated=True)
 # like cards. The sum is the same. How many bytes leave machine 0 now?
 
 # %%
-guess(
-    "18a-dealt", None, "Bytes that leave machine 0, in the order 0, 2, 1, 3?", "bytes"
-)
+question = "Bytes that leave machine 0, in the order 0, 2, 1, 3?"
+guess("18a-dealt", None, question, "bytes")
 
 # %%
 dealt = machines.run_ranks(time_across, "dealt ring", 2_000_000, 2, 1)
@@ -224,9 +223,6 @@ print(f"{dealt[0].seconds:.2f} s")
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, two levels: 15 minutes
-#
-# Expected: `ring_among` called by ranks that are not members; every rank in the ring of
-# leaders; leaders 0, 1, 2 instead of 0, L, 2L; the total kept by the leaders.
 
 
 # %% exercise="18a-two-levels"
@@ -382,9 +378,6 @@ for way in ("as they are", "16 bits"):
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, when it pays: 10 minutes
-#
-# Expected: `size * share` instead of what is saved; the ring's factor forgotten; a negative
-# rate for a share above 1 (top-k sends places too, so that does happen).
 
 
 # %% exercise="18a-break-even"
@@ -470,10 +463,6 @@ guess("18a-top-k", None, "Bytes per step, with k = 3,011?", "bytes")
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, top-k: 20 minutes
-#
-# Expected: the memory overwritten instead of added to; the largest values instead of the
-# largest absolute values; `memory = memory + gradient`, a new tensor that is lost; an
-# all-reduce of values that belong to different places.
 
 
 # %% exercise="18a-top-k"
@@ -542,8 +531,8 @@ draw_ways(ways, machines.rate)
 # these numbers; so a claim about compression needs both columns.
 #
 # With $N$ ranks, top-k receives $N-1$ lists; an all-reduce round a ring receives less
-# than two tensors for any $N$. One per cent of the entries, with their places, is two per
-# cent of the bytes: so both are equal at $N = 100$.
+# than two tensors. One per cent of the entries, with their places, is two per cent of the
+# bytes: so both are equal at $N = 100$.
 
 # %% [markdown]
 # ## A script of your own
@@ -559,9 +548,6 @@ run_demo("machines/own_compressed_ddp.py")
 machines.close()
 
 # %% [markdown]
-# Nothing is left of real hosts: when the first process of their private list ends, the
-# kernel ends all others.
-#
 # | torchrun sets | Open MPI | Slurm | JAX: `jax.distributed.initialize` |
 # |---|---|---|---|
 # | `RANK` | `OMPI_COMM_WORLD_RANK` | `SLURM_PROCID` | `process_id=` |
@@ -577,13 +563,10 @@ machines.close()
 # ## What we saw
 #
 # * torchrun is started on each machine, and gives each rank its numbers. The program
-#   stays as it is, and learns the same.
-# * Bytes across divided by the rate predict the time of a large all-reduce over a slow
-#   link, somewhat too low. The order of the ranks can double the bytes.
+#   stays as it is, and learns the same. The order of the ranks can double the bytes.
 # * Compression pays below a rate that can be worked out; its loss belongs beside its
-#   seconds. What error feedback holds back is late, not lost.
-
-# %% [markdown]
+#   seconds.
+#
 # **The scorecard** of data parallel on $H$ machines of $L$ ranks, hierarchical:
 #
 # | | |

@@ -98,17 +98,6 @@ def save_in_another_folder(state, path):
     os.rmdir(folder)
 
 
-@wrong(
-    "18b-save",
-    advice="does the next call mind",
-    note="They open the second file with `x`, so what a kill has left stops the next "
-    "save.",
-)
-def save_once_only(state, path):
-    write_synced(state, second_file_of(path), "xb")
-    os.replace(second_file_of(path), path)
-
-
 @right("18b-save")
 def save_by_tempfile(state, path):
     number, second = tempfile.mkstemp(dir=path.parent)
@@ -175,11 +164,6 @@ def restore_without_order(training, saved):
     training.order = order
 
 
-def restore_at_the_epochs_start(training, saved):
-    right_restore(training, saved)
-    training.used = 0
-
-
 def snapshot_of_rank_0(training):
     saved = [right_snapshot(training)]
     dist.broadcast_object_list(saved, 0)
@@ -211,22 +195,10 @@ resume(
     restore=restore_without("noise"),
 )
 resume(
-    "without the shuffle",
-    "the next epoch",
-    "They save the order in use and forget the generator of the next one.",
-    restore=restore_without("shuffle"),
-)
-resume(
     "without the order",
-    "has been drawn already",
+    "drawn already",
     "The generator's state is behind the order that is in use.",
     restore=restore_without_order,
-)
-resume(
-    "from the epoch's start",
-    "how many images of this epoch",
-    "They begin the epoch again, so images are used twice.",
-    restore=restore_at_the_epochs_start,
 )
 resume(
     "rank 0's noise",
@@ -329,7 +301,7 @@ def finish_with_a_mistake(
 
 clock(
     "a last save",
-    "after the last second",
+    "after the last",
     "They save after the last second of work as well.",
     last_saves=True,
 )
@@ -365,21 +337,6 @@ def clock_with_free_restarts(work, every, save, restart, failures):
 )
 def clock_without_saving_time(work, every, save, restart, failures):
     return finish_with_a_mistake(work, every, 0, restart, failures)
-
-
-@wrong(
-    "18b-clock",
-    advice="complete by then",
-    note="They lose everything at a failure, as if nothing had been saved.",
-)
-def clock_that_begins_at_zero(work, every, save, restart, failures):
-    now = 0
-    while True:
-        end = now + work + (math.ceil(work / every) - 1) * save
-        coming = [f for f in failures if now <= f < end]
-        if not coming:
-            return end
-        now = coming[0] + restart
 
 
 @right("18b-clock")

@@ -176,6 +176,11 @@ def _expect_snapshot(call: str, notes: SnapshotNotes) -> None:
         kind, think = notes.kind, "what is asked for: a dictionary"
         expect(kind == "dict", got=f"an object of type {kind}", think=think)
         expect(
+            notes.training_kept,
+            got="a training whose state has changed during the snapshot",
+            think="what a snapshot does: it reads, and takes no step and draws nothing",
+        )
+        expect(
             not notes.unreadable,
             got=f"what torch.load(weights_only=True) refuses: {notes.unreadable}",
             think="of what kinds of values a file may be made that runs no code",
@@ -209,9 +214,9 @@ def _expect_resumed_training(call: str, notes: RestoreNotes) -> None:
 
 
 THINK_OF_PARTS = {
-    "model": "whose parameters the next step begins with",
+    "model": "whose parameters the next step begins with: no step is taken here",
     "optimizer": "what the optimiser remembers: momentum, and its rate",
-    "order": "the images of this epoch, in their order: it has been drawn already",
+    "order": "the images of this epoch, in the order drawn already: a tensor",
     "used": "how many images of this epoch have been used",
     "step": "the number of the step",
     "shuffle": "the generator that draws the order of the next epoch",
@@ -263,7 +268,9 @@ def _think_of_failure_clock(case: tuple, got) -> str:
     segments = math.ceil(work / every)
     if not failures:
         if got == work + segments * save:
-            return "whether anything is saved after the last second of work"
+            return (
+                "when it saves: not before the first second of work or after the last"
+            )
         if got == work:
             return "how long training waits for each checkpoint"
         return "after which seconds of work it saves, and that it ends without saving"
@@ -272,6 +279,6 @@ def _think_of_failure_clock(case: tuple, got) -> str:
     if got == right_finish_time(*case[:3], 0, failures):
         return "when training goes on after a failure"
     return (
-        "what is saved when this failure comes: only what was complete by then; and "
-        "from which moment the restart counts"
+        "each failure, a moment counted from 0: what was complete by then, and from "
+        "which of them the restart counts"
     )

@@ -23,8 +23,6 @@
 #
 # Ask: your colleague on the phone says nothing. Has she hung up, or is she thinking? A
 # closed connection is an answer; silence is not.
-#
-# When late: run the cell, skip the questions.
 
 # %% [markdown]
 # ## Dead or silent
@@ -120,9 +118,6 @@ for left, times in kill_while_writing(save_in_place).items():
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, an atomic save: 10 minutes
-#
-# Expected: `with_suffix(".tmp")`; the old file removed first, "to be safe"; `fsync` after
-# the new name; a second file in the folder for temporary files.
 
 
 # %% exercise="18b-save"
@@ -212,8 +207,7 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 #
 # torch's `nn.Dropout` draws from the process's generator: `torch.get_rng_state()`, or
 # `torch.cuda.get_rng_state()`. Python's `random` and NumPy have states of their own.
-
-# %% [markdown]
+#
 # Code does not belong in a checkpoint: a foreign pickle can run any command while it is
 # loaded. With `weights_only=True`, the default since torch 2.6, `torch.load` refuses all
 # but tensors, numbers, texts and containers of them. `torch.distributed.checkpoint` still
@@ -258,10 +252,6 @@ for part, found in run_ranks(continue_without_each_part)[0].items():
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, stop and go on: 20 minutes
-#
-# Expected: no copy in `snapshot`, which only shows when training goes on before the file is
-# written; no copy in `restore`, which only shows when it is restored twice; the generator
-# `shuffle` saved and the order forgotten; the parameters of the model without the optimiser's rate.
 
 # %% exercise="18b-resume"
 import copy
@@ -395,8 +385,6 @@ reveal("18b-lost", sum(step % 10 for step in range(1000)) / 1000, computed=True)
 #
 # On Linux run `python demos/failures/kill_and_resume.py --failure link` on the projector
 # while you talk: it takes a minute and a half. Ask why host-b must not go on by itself.
-#
-# When late: read the table's second column.
 
 # %% [markdown]
 # ## A host, or the link
@@ -492,10 +480,6 @@ print("within 0.00001:", torch.allclose(*lives, rtol=0, atol=1e-5))
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, the clock: 15 minutes
-#
-# Expected: a checkpoint after the last second; what was computed since the checkpoint is kept;
-# a failure while saving counts as saved; two restarts added up when the second failure
-# falls into the first.
 
 # %% exercise="18b-clock"
 import math
@@ -717,10 +701,9 @@ run_demo("failures/own_resumable.py")
 # %% [markdown]
 # ## What we saw
 #
-# * A second file, `fsync` and a new name make a checkpoint atomic. All states and the
-#   place in the data make it complete.
-# * Goodput has a broad top at about $\sqrt{2\delta M}$. In a terminal,
-#   `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
+# A second file, `fsync` and a new name make a checkpoint atomic. All states and the place
+# in the data make it complete. Goodput has a broad top at about $\sqrt{2\delta M}$: in a
+# terminal, `demos/failures/checkpoint_interval.py` takes any $M$ and $\delta$.
 #
 # ## Next
 #

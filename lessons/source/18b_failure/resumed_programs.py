@@ -24,6 +24,7 @@ class SnapshotNotes(NamedTuple):
     kind: str
     unreadable: str  # why torch.load refuses the file, or nothing
     stays: bool
+    training_kept: bool = True
 
 
 class RestoreNotes(NamedTuple):
@@ -90,6 +91,8 @@ def _try_snapshot(
     kind = type(saved).__name__
     if not isinstance(saved, dict):
         return SnapshotNotes(kind, "", False)
+    if not same_when_resumed(before, state_of_resumed(training)):
+        return SnapshotNotes("dict", "", True, False)
     path = place_of_resumed(folder, moment, "snapshot")
     try:
         torch.save(saved, path)

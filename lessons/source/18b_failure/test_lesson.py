@@ -21,7 +21,6 @@ from parallel_by_hand.failures.checkpoint_interval import (
     young_interval,
 )
 from parallel_by_hand.failures.failing_ranks import ask_survivors
-from parallel_by_hand.failures.real_kills import survive_kills
 from sidebyside import run_ranks
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN
@@ -89,41 +88,6 @@ def test_half_or_twice_the_interval_costs_the_points_of_the_text():
             assert round(cost) == points, (here, times, cost)
     gain = goodput_by_young(there._replace(save=5)) - goodput_by_young(there)
     assert round(100 * gain) == 7
-
-
-@pytest.mark.everything
-def test_real_kills_give_what_the_clock_says_or_less_when_the_machine_is_busy():
-    """Naps take longer on a busy machine; a kill would have to be 0.18 s late."""
-    moments = [0.3, 0.65, 0.85, 1.7]
-    for _ in range(3):  # a mistake is there each time, a kill that comes late is not
-        survived = survive_kills(0.2, SMALL, moments)
-        seconds = moments[-1] + SMALL.restart
-        assert survived.predicted * seconds == pytest.approx(0.6)
-        rounds = survived.goodput * seconds / 0.2
-        assert rounds == pytest.approx(round(rounds))
-        if rounds < 3.5:
-            break
-    assert rounds < 3.5
-
-
-# In the background --------------------------------------------------------------------
-
-
-def saved_by_the_library(folder: str) -> bool:
-    import torch.distributed.checkpoint as dcp
-
-    state = {"weights": torch.full((1000,), 5.0)}
-    writing = dcp.async_save(state, checkpoint_id=folder)
-    state["weights"] += 1  # step 6
-    writing.result()
-    found = {"weights": torch.zeros(1000)}
-    dcp.load(found, checkpoint_id=folder)
-    return bool((found["weights"] == 5).all())
-
-
-@pytest.mark.everything
-def test_the_librarys_asynchronous_checkpoint_copies_too(tmp_path):
-    assert run_ranks(saved_by_the_library, str(tmp_path / "saved")) == [True, True]
 
 
 # torchrun -----------------------------------------------------------------------------

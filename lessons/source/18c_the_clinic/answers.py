@@ -69,12 +69,8 @@ wrong(
     name="without_the_report",
     note="They cure the hang by leaving the loss of the other ranks out.",
 )(_with(ada=(0, {9: "", 10: "", 11: ""})))
-wrong(
-    "18c-hung",
-    advice="by what their sum is divided",
-    name="the_sum_of_the_losses",
-    note="They forget to divide once the `if` is gone.",
-)(_with(ada=(0, {9: "dist.all_reduce(loss)", 10: "", 11: ""})))
+
+
 wrong(
     "18c-hung",
     advice="which rank does",
@@ -109,12 +105,7 @@ wrong(
         )
     )
 )
-wrong(
-    "18c-hung",
-    advice="ben, dan to go",
-    name="some_are_left",
-    note="They ask after the first patient; the check says who is left.",
-)({"ada": REPAIRED["ada"]})
+
 
 # 18c-silent ---------------------------------------------------------------------------
 
@@ -239,18 +230,6 @@ def _answer(seconds, slow, usual=mean) -> tuple:
         return seconds[slow, kind] - usual([seconds[lane, kind] for lane in others])
 
     return slow, max(kinds, key=excess)
-
-
-@wrong(
-    "18c-straggler",
-    advice="in all .* together",
-    note="They average each kind's spans, so that few long steps look slow.",
-)
-def by_averages(spans):
-    number = Counter((span.lane, _kind(span.name)) for span in spans)
-    each = defaultdict(float)
-    each |= {key: total / number[key] for key, total in _seconds(spans).items()}
-    return _answer(each, _by_waits(each))
 
 
 @wrong(

@@ -158,11 +158,6 @@ for name in "ben", "dan":
 # ## Exercise 1 in class: 15 minutes
 #
 # Two people per screen. One reads the report aloud, the other finds the line.
-#
-# Expected: for ada, a barrier for the other ranks, which is no all-reduce. For ben, a
-# decision by the mean gradient: its length is not that of any rank. For dan, padding with
-# zeros, which is right if the count is summed up as well, and the mean of means, which is
-# not.
 
 # %% exercise="18c-hung"
 from sidebyside import forget, hint, progress, solution
@@ -372,6 +367,33 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # Here rank 1 holds other sums than rank 0.
 
 # %% [markdown]
+# ## A seventh patient: shards that are alike
+#
+# gwen is tensor parallel, as in lesson 16a: each of four ranks holds four of sixteen
+# hidden neurons, and an all-reduce adds up what they say. All ranks begin with one
+# seed, as the replicas of lesson 9 did. Beside her a healthy twin has a seed per rank.
+
+# %%
+import torch
+
+from parallel_by_hand.clinic.one_seed import gwen
+
+for name, one_seed in ("a seed per rank", False), ("one seed", True):
+    with on_cpus():
+        ranks = run_ranks(gwen, one_seed, world_size=4)
+    losses, recognised, part = ranks[0]
+    alike = all(torch.equal(part, other[2]) for other in ranks)
+    print(f"{name:15}  losses", *(f"{loss:.2f}" for loss in losses), end="")
+    print(f"  recognised {recognised:.2f}  shards equal: {alike}")
+
+# %% [markdown]
+# **With one seed the shards begin equal, get equal gradients and stay equal: sixteen
+# neurons do the work of four.** The loss falls all the same, so nobody looks, and no
+# tool says a word. Replicas must be equal, and shards must differ: test both. Either
+# make the whole matrix from one seed and cut it, as 16a does, or add the rank within
+# the tensor-parallel group to the seed, as Megatron-LM does.
+
+# %% [markdown]
 # ## Exercise 2: cleo, eve and finn
 #
 # Set `cures` as before. Try `examine_patient("eve", "recorder")`, or `"stacks"`. When
@@ -407,10 +429,6 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2 in class: 15 minutes
-#
-# Expected: for cleo, `sorted` by another number of the rank's own; for eve, `batches[:3]`,
-# which suits this run alone, or an all-reduce with MAX; for finn, a single read, which gets
-# the first numbers only.
 #
 # When late: cleo in class, eve and finn at home.
 
@@ -524,10 +542,6 @@ print("waits least: rank", waits.index(min(waits)))
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3 in class: 15 minutes
-#
-# Expected: the lane that waits most; the lane whose last span ends last, which compares
-# clocks; the longest kind instead of the one that is longer than elsewhere; and `min` over
-# the lanes that have a wait, which overlooks the one that never waits.
 
 
 # %% exercise="18c-straggler"
@@ -628,6 +642,7 @@ run_demo("clinic/own_watchdog.py")
 # | SIGABRT kills one rank, the others lose the connection | `DETAIL` | dan |
 # | all wait, one not in a collective | `monitored_barrier` for the rank, stacks for the line | finn |
 # | nothing, but replicas differ | data that label themselves; replicas compared | cleo |
+# | nothing, but it learns less than it could | shards compared: they must differ | gwen |
 # | all is right, only slow | the waiting time that each rank reports | the straggler |
 #
 # * Waiting proves nothing. Look for the rank that does what the others do not.

@@ -16,42 +16,28 @@ import torch
 import torch.distributed as dist
 
 from parallel_by_hand.clinic import examinations, patient_data, ward
+from parallel_by_hand.clinic.one_seed import gwen
 from parallel_by_hand.clinic.sick_programs import PATIENTS
 from sidebyside import RankFailed, RanksHung, run_ranks
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN
 
-from .checks import GUILTY
-
 SICK = {name: "\n".join(ward.patient_lines(name)) for name in PATIENTS}
-WAITS = {"ada": {0}, "ben": {0, 1, 2}, "eve": {1}, "finn": {0, 1, 2}}
 
 
 # The patients -------------------------------------------------------------------------
 
 
-def found_in_ranks(look, name: str) -> list:
-    with ward.on_cpus():
-        given = patient_data.data_of_patient(name)
-        return run_ranks(look, name, SICK[name], given, world_size=3)
-
-
-def said_and_called(*patient) -> tuple[str, list[tuple]]:
-    """Runs in each rank: how it stands, and the collectives that it has called."""
-    said = examinations.error_of_patient(*patient)
-    entries = examinations.recorded_collectives()
-    return said, [(e["profiling_name"], str(e["input_sizes"])) for e in entries]
-
-
 @pytest.mark.everything
-@pytest.mark.parametrize("name", WAITS)
-def test_four_patients_hang_and_the_guilty_rank_calls_what_the_others_do_not(name):
-    said, called = zip(*found_in_ranks(said_and_called, name), strict=True)
-    assert {rank for rank in range(3) if said[rank] == "still waits"} == WAITS[name]
-    assert set(said) <= {"still waits", "has finished"}
-    guilty = GUILTY[name]
-    first, second = (called[rank] for rank in range(3) if rank != guilty)
-    assert first == second != called[guilty]
+def test_no_tool_complains_of_shards_from_one_seed(monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    with ward.on_cpus():
+        sick, well = (
+            run_ranks(gwen, one, 4, 100, world_size=2) for one in (True, False)
+        )
+    assert torch.equal(sick[0][2], sick[1][2])
+    assert not torch.equal(well[0][2], well[1][2])
+    assert sick[0][0][0] > sick[0][0][1] > well[0][0][1], "it falls, but less"
 
 
 def errors_of_dan(counts: list[int], timeout: float = 60) -> list:
@@ -77,25 +63,7 @@ def test_with_other_sizes_the_same_mistake_hangs():
     assert len(set(errors_of_dan([4, 4, 4]))) == 1
 
 
-def test_the_guilty_rank_of_the_others_has_other_data():
-    sizes = [len(rows) for rows in patient_data.data_of_patient("dan")]
-    assert sizes == [8, 8, 6] and GUILTY["dan"] == 2
-    larger = [
-        mine["weight"].norm() > mine["bias"].norm()
-        for mine in patient_data.data_of_patient("cleo")
-    ]
-    assert larger == [False, True, False] and GUILTY["cleo"] == 1
-
-
 # The tools ----------------------------------------------------------------------------
-
-
-@pytest.mark.everything
-def test_the_debug_level_says_nothing_at_first_of_a_rank_alone_nor_of_swapped_ones():
-    assert examinations.debug_detail("ada")[0] == "rank 0: still waits"
-    assert set(examinations.debug_detail("cleo")) == {
-        f"rank {rank}: has finished" for rank in range(3)
-    }
 
 
 def error_at_the_time_limit() -> str:

@@ -11,22 +11,23 @@ from lessons.source.sample_answers import right, wrong
 # 19a-bytes ----------------------------------------------------------------------------
 
 
-def bytes_by(
-    all_layers=False, whole=False, neighbours=None, ring=None, number=2, once=False
-):
+def ring(ranks):
+    return Fraction(2 * (ranks - 1), ranks)
+
+
+def bytes_by(all_layers=False, whole=False, neighbours=None, number=2, once=False):
     """A function that counts bytes, with one of several mistakes."""
 
     def sent(layers, hidden, tokens, micro_batches, data, tensor, pipeline):
-        factor = ring or (lambda n: Fraction(2 * (n - 1), n))
         own = layers if all_layers else Fraction(layers, pipeline)
         message = number * tokens * hidden
         gradients = number * 12 * hidden**2 * own / (1 if whole else tensor)
         hops = neighbours if neighbours is not None else min(pipeline - 1, 2)
         count = 1 if once else micro_batches
         return (
-            4 * own * count * factor(tensor) * message,
+            4 * own * count * ring(tensor) * message,
             hops * micro_batches * message,
-            factor(data) * gradients,
+            ring(data) * gradients,
         )
 
     return sent
@@ -51,13 +52,8 @@ wrong(
     note="They give every stage two neighbours, though there may be two stages, or "
     "one.",
 )(bytes_by(neighbours=2))
-wrong(
-    "19a-bytes",
-    advice="how many bytes",
-    name="half_a_ring",
-    note="They count half of an all-reduce: the reduce-scatter without the all- "
-    "gather.",
-)(bytes_by(ring=lambda n: Fraction(n - 1, n)))
+
+
 wrong(
     "19a-bytes",
     advice="how many bytes",
@@ -143,15 +139,6 @@ def travel_forward_only(schedule, forward, backward, travel):
 )
 def travel_and_a_busy_sender(schedule, forward, backward, travel):
     return play(schedule, forward, backward, travel, busy=True)
-
-
-@wrong(
-    "19a-pipeline",
-    advice="who is busy while|waits for",
-    note="They add the travel at the end, as if nothing could go on meanwhile.",
-)
-def travel_once(schedule, forward, backward, travel):
-    return play(schedule, forward, backward, 0) + 2 * (len(schedule) - 1) * travel
 
 
 @wrong(

@@ -28,8 +28,6 @@
 #
 # Let the class find the 72 and the 96: 24 h² forward, twice as much backward, once more
 # if the forward is repeated.
-#
-# When late: skip torch's count.
 
 # %% [markdown]
 # ## Three descriptions
@@ -43,6 +41,7 @@
 
 # %%
 from dataclasses import replace
+from pprint import pprint
 
 from parallel_by_hand.scale.known_gpus import GPUS
 from parallel_by_hand.scale.training_plan import Model, Strategy
@@ -53,7 +52,7 @@ strategy = Strategy(
     data=2, tensor=8, pipeline=4, recomputation="full", fused_attention=True
 )
 print(f"{model.numbers:,} parameters, {cluster.gpus} GPUs")
-cluster
+pprint(cluster)
 
 # %% [markdown]
 # A *strategy* says how many GPUs share what. The degrees multiply: 2 replicas × 8 tensor
@@ -63,26 +62,20 @@ cluster
 #
 # How much arithmetic is a step? A product of two matrices has two operations, a
 # multiplication and an addition, for each pair of numbers. We count products only, as
-# the Megatron-LM papers do, with hidden size $h$ and sequence $s$:
-
-# %%
-from parallel_by_hand.scale.step_arithmetic import layer_flops, step_flops
-from sidebyside import show
-
-show(layer_flops)
-show(step_flops)
-
-# %% [markdown]
-# For each product of forward, backward has two, one for the gradient of each factor.
-# Torch's `FlopCounterMode` counts the products of a block of lessons 14 to 17, forward
-# and backward. **Both counts are equal.**
+# the Megatron-LM papers do, with hidden size $h$ and sequence $s$. For each product of
+# forward, backward has two, one for the gradient of each factor. Torch's
+# `FlopCounterMode` counts the products of a block of lessons 14 to 17:
 
 # %%
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
+from parallel_by_hand.scale.step_arithmetic import layer_flops, step_flops
+from sidebyside import show
 
+show(layer_flops)
+show(step_flops)
 one_layer = Model(layers=1, hidden=64, heads=4, sequence=16, vocabulary=0)
 x = torch.randn(2, 16, 64, requires_grad=True)
 with FlopCounterMode(display=False) as counter:
@@ -90,7 +83,7 @@ with FlopCounterMode(display=False) as counter:
 print(f"torch {counter.get_total_flops():,}, ours {step_flops(one_layer, batch=2):,}")
 
 # %% [markdown]
-# Operations become seconds under lesson 13a's roofline. Large products reach only a share
+# **Both counts are equal.** Operations become seconds under lesson 13a's roofline. Large products reach only a share
 # of the peak, `cluster.efficiency`, and those of the scores another, `attention`. Between
 # the products lie norms, GELU and the like. They move what the layer keeps `passes`
 # times, at the memory's bandwidth. Starting kernels takes time, too: no layer's forward
@@ -128,9 +121,8 @@ reveal("19a-utilisation", 52 * needed / done, computed=True)
 
 # %% [markdown]
 # Forward, forward again, and two for backward: three of four are needed, and a little
-# more, since the logits are not repeated. Megatron-LM's paper of 2021 reports hardware
-# utilisation, Llama 3's of 2024 model utilisation. Ask which one it is before you
-# compare.
+# more, since the logits are not repeated. Papers report either kind: ask which one it is
+# before you compare.
 
 # %% [markdown] tags=["instructor"]
 # ## Links: 4 minutes
@@ -199,9 +191,6 @@ for name, choice in ((" tensor 8", strategy), ("tensor 16", wide)):
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, bytes per link: 15 minutes
-#
-# Expected: gradients of the whole model instead of this GPU's, all layers instead of the
-# stage's, and two messages for each micro-batch when there are two stages only.
 
 
 # %% exercise="19a-bytes"
@@ -340,9 +329,6 @@ for bandwidth in (22.5e9, 5e9, 1e9):
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, messages that take their time: 20 minutes
-#
-# Expected: travel added to the sender's time; travel on the way forward only; a loop
-# that runs once through all ranks, which is not enough for the way back; the formula.
 
 
 # %% exercise="19a-pipeline"
@@ -476,9 +462,6 @@ print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, add overlap: 10 minutes
-#
-# Expected: the larger of both sums, which forgets that the first message waits for the
-# first layer; and a link that carries several messages at once.
 
 
 # %% exercise="19a-overlap"
@@ -531,9 +514,10 @@ plan = Strategy(data=16, micro_batch=4, fused_attention=True)
 plans = plan, replace(plan, overlap=True)
 steps = [simulate_step(small, slow, plan, batch=64) for plan in plans]
 names = "after backward", "overlapped"
-draw_timelines(
-    dict(zip(names, map(timeline_of_step, steps), strict=True)), stamp="simulated"
-)
+real = replace(slow, contention=GPUS["A100"].contention)
+print(f"with contention {simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
+drawn = dict(zip(names, map(timeline_of_step, steps), strict=True))
+draw_timelines(drawn, stamp="simulated")
 
 # %% [markdown]
 # **Here messages take longer than backward, so overlap can hide no more than backward,
@@ -542,14 +526,9 @@ draw_timelines(
 #
 # But hiding is not free. The link's kernels take multiprocessors and memory bandwidth
 # from the products. Fitted on published trainings, mostly with sharded parameters, hidden
-# messages slow computing down by four fifths of their time, our `contention`:
-
-# %%
-real = replace(slow, contention=GPUS["A100"].contention)
-print(f"{simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
-
-# %% [markdown]
-# **If that held on this link, overlap would save less than a fifth of what it could.**
+# messages slow computing down by four fifths of their time, our `contention`. The line
+# above the figure is the step with it. **If that held on this link, overlap would save
+# less than a fifth of what it could.**
 
 # %% [markdown] tags=["instructor"]
 # ## Assembled: 5 minutes
@@ -563,13 +542,7 @@ print(f"{simulate_step(small, real, plans[1], batch=64).seconds:.2f} s")
 #
 # `simulate_step` does all of this. Cost and energy are the step's seconds times the price
 # and the power of all GPUs.
-
-# %%
-from parallel_by_hand.scale.step_tables import print_step
-
-print_step(step)
-
-# %% [markdown]
+#
 # *Idle* is all time without computing: messages, and waiting for other stages. The *bubble*
 # is lesson 15's: waiting for other stages as a share of the pipeline's time, which ends
 # before the gradients are exchanged.
@@ -579,6 +552,9 @@ print_step(step)
 # another stage.
 
 # %%
+from parallel_by_hand.scale.step_tables import print_step
+
+print_step(step)
 timeline_of_step(step).plot()
 
 # %% [markdown]
@@ -612,20 +588,16 @@ run_demo("scale/simulate.py", *shape.split(), *split.split())
 # 10b's α and bandwidth of an all-reduce, and the efficiency, from one step of a small
 # model that sends nothing. It is not the 0.78 of large products: it absorbs all that the
 # simulator leaves out.
-
-# %%
-from parallel_by_hand.scale.calibration import calibrate, print_constants
-
-here = calibrate()
-print_constants(here)
-
-# %% [markdown]
+#
 # Then we predict steps of another width, with more layers, under four strategies. The
 # meter counts the bytes. *Miss* is the prediction over the measurement, minus 1:
 
 # %%
+from parallel_by_hand.scale.calibration import calibrate, print_constants
 from parallel_by_hand.scale.held_to_this_machine import hold_to_this_machine, print_held
 
+here = calibrate()
+print_constants(here)
 unseen = Model(layers=4, hidden=192, heads=4, sequence=32, vocabulary=0)
 print_held(hold_to_this_machine(here, unseen, batch=16))
 
@@ -635,9 +607,8 @@ print_held(hold_to_this_machine(here, unseen, batch=16))
 # and tensor parallel by up to half. On a busy machine all four may: then the seconds say
 # little, and the bytes are what counts.
 #
-# There are other likely reasons for a miss. Products of other sizes have another
-# efficiency, and the ranks of a tensor group wait for each other in every layer. A
-# prediction of time needs a measurement beside it.
+# Products of other sizes have another efficiency, and the ranks of a tensor group wait for
+# each other in every layer. A prediction of time needs a measurement beside it.
 
 # %% [markdown]
 # A planner needs less: which strategy is faster? We compare the order of three strategies
@@ -680,8 +651,7 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 #
 # The simulator leaves out much: rings that disturb each other, slow ranks, loading data,
 # kernels that start late, fragmented memory.
-
-# %% [markdown]
+#
 # Others do the same, in more detail:
 #
 # | | |
@@ -693,10 +663,7 @@ for layers, hidden, sequence, batch in ((2, 96, 16, 4), (4, 64, 64, 8)):
 #
 # ## What we saw
 #
-# * A layer's forward has 24 h² + 4 s h operations for each token, and backward twice as many.
 # * Model utilisation leaves out what is computed twice: 39 % where hardware says 52 %.
-# * With a longer last stage, the timetable waits longer than the formula $(p-1)/(m+p-1)$ for $p$
-#   stages and $m$ micro-batches.
 # * On two ranks, the predicted bytes are the counted ones. Time is a prediction with a miss.
 #
 # ## Next

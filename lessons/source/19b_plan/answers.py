@@ -122,12 +122,8 @@ wrong(
     name="the_step",
     note="They return the step instead of its strategy.",
 )(choose_by(returned=lambda step: step))
-wrong(
-    "19b-choose",
-    advice="is fast",
-    name="the_first_that_fits",
-    note="They take the first that fits.",
-)(choose_by(of_step=lambda step: 0))
+
+
 wrong(
     "19b-choose",
     advice="is fast",
@@ -140,12 +136,6 @@ wrong(
     name="without_none",
     note="They forget that nothing may fit.",
 )(choose_by(default=False))
-wrong(
-    "19b-choose",
-    advice="with which time the search begins",
-    name="below_100_seconds",
-    note="The best time begins at 100 s, and a step may take longer.",
-)(choose_by(fits=lambda step: step.fits and step.seconds < 100))
 
 
 @wrong(

@@ -62,14 +62,6 @@ def llama():
     return [simulate_run(run) for run in llama_runs()]
 
 
-def test_all_rows_use_the_constants_of_their_gpu():
-    """Only the number of nodes differs between rows."""
-    runs = megatron_runs() + fixed_batch_runs() + llama_runs()
-    for run in runs:
-        kind = GPUS["H100" if run.counted == "none" else "A100"]
-        assert run.cluster == replace(kind, nodes=run.cluster.nodes)
-
-
 def test_the_simulator_is_hardly_better_than_a_constant_that_has_seen_the_rows(table_1):
     speeds = [held.run.teraflops for held in table_1]
     constant = best_constant(speeds)

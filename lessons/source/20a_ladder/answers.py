@@ -81,29 +81,6 @@ wrong(
 
 @wrong(
     "20a-wrapper",
-    advice="the mean over",
-    note="They deal the rows and forget the gradients.",
-)
-def deal_only(training, mesh):
-    done = training.complete
-    wrapper()(training, mesh)
-    training.complete = done
-
-
-@wrong(
-    "20a-wrapper",
-    advice="this rank's number within",
-    note="They average and forget to deal: right numbers, and every rank does all "
-    "the work.",
-)
-def complete_only(training, mesh):
-    deal = training.deal
-    wrapper()(training, mesh)
-    training.deal = deal
-
-
-@wrong(
-    "20a-wrapper",
     advice="every rank of the group",
     state="HUNG",
     note="They let the first rank of the group call a collective alone.",

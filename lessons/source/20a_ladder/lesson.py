@@ -35,24 +35,15 @@
 # model reads 16 characters and guesses, for each, the next one.
 
 # %%
-from parallel_by_hand.capstone.text_batches import (
-    decode_text,
-    text_alphabet,
-    text_batch,
-)
+from parallel_by_hand.capstone import text_batches
 from sidebyside import load_moby_dick
 
 text = load_moby_dick("train")
-print(
-    text[28:114], f"\n{len(text):,} characters, {len(text_alphabet())} different ones"
-)
-inputs, targets = text_batch(step=0)
-print(
-    tuple(inputs.shape),
-    repr(decode_text(inputs[0])),
-    "->",
-    repr(decode_text(targets[0])),
-)
+print(text[28:114])
+print(f"{len(text):,} characters, {len(text_batches.text_alphabet())} different ones")
+inputs, targets = text_batches.text_batch(step=0)
+first_row = [text_batches.decode_text(rows[0]) for rows in (inputs, targets)]
+print(tuple(inputs.shape), "{!r} -> {!r}".format(*first_row))
 
 # %% [markdown]
 # A batch has eight excerpts, drawn from a seed and the number of the step, the same for
@@ -108,26 +99,22 @@ show(strategy_wrappers.accumulation)
 
 # %%
 from parallel_by_hand.capstone.strategies import STRATEGIES
-
-strategy = STRATEGIES["2 x 2 x 2"]
-print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
-
-
-# %%
 from parallel_by_hand.capstone.trainer import make_mesh
 from sidebyside import run_ranks
+
+strategy = STRATEGIES["2 x 2 x 2"]
 
 
 def places_and_groups() -> tuple:
     import torch.distributed as dist
 
     mesh = make_mesh(strategy)
-    groups = {
-        d: dist.get_process_group_ranks(mesh[d].get_group()) for d in strategy.mesh
-    }
-    return tuple(mesh.get_coordinate()), groups
+    groups = {d: mesh[d].get_group() for d in strategy.mesh}
+    ranks = {d: dist.get_process_group_ranks(group) for d, group in groups.items()}
+    return tuple(mesh.get_coordinate()), ranks
 
 
+print("mesh:", strategy.mesh, " wrappers:", *strategy.wrappers)
 for rank, (place, groups) in enumerate(run_ranks(places_and_groups, world_size=8)):
     if rank in (0, 5):
         print(f"rank {rank} is at {place}; its groups: {groups}")
@@ -170,9 +157,8 @@ print("counted by the meter:    ", [rank.cost.sent for rank in rung.ranks])
 # %%
 from sidebyside import guess
 
-guess(
-    "20a-tensor", None, "Bytes that each of two tensor ranks sends in a step?", "bytes"
-)
+question = "Bytes that each of two tensor ranks sends in a step?"
+guess("20a-tensor", None, question, "bytes")
 
 # %%
 from sidebyside import reveal
@@ -207,9 +193,8 @@ def addresses_of_this_rank():
 
 
 mine, others = (set(held.tolist()) for held in run_ranks(addresses_of_this_rank))
-print(
-    f"each {len(mine):,}, in common {len(mine & others):,}, together {len(mine | others):,}"
-)
+both, all_of_them = len(mine & others), len(mine | others)
+print(f"each {len(mine):,}, in common {both:,}, together {all_of_them:,}")
 
 # %% [markdown]
 # ## Exercise 1: data parallel as a wrapper
@@ -251,9 +236,6 @@ print(
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, data parallel as a wrapper: 20 minutes
-#
-# Expected: an all-reduce over all ranks, which adds the gradients of different parts of the
-# model; a `deal` that forgets the former one, so that a wrapper inside loses its rows.
 
 
 # %% exercise="20a-wrapper"
@@ -350,25 +332,20 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 # "sequence" sends 24,640 bytes more than "tensor": of layers that are held whole, each
 # rank has only its own positions' gradient, so these gradients are summed as well.
 #
-# This is what 1F1B did in its last step:
-
-# %%
-from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
-from parallel_by_hand.pipeline.schedule_rules import timetable
-
-draw_schedule(timetable(ladder[-1].order, forward=1, backward=2))
-
-# %% [markdown]
 # The last bits may differ, because each rung adds in its own order. In 64 bits such
 # rounding is half a billion times smaller. If the difference falls below 1e-12, it was
-# rounding:
+# rounding. Here is 1F1B again, and what it did in its last step:
 
 # %%
 import torch
 
+from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
+from parallel_by_hand.pipeline.schedule_rules import timetable
+
 _, trail_64 = climb_first(steps=5, dtype=torch.float64)
 exact = climb_predicted("1F1B", trail_64, torch.float64)
 print("1F1B in 64 bits, within 1e-12:", exact.gap <= 1e-12)
+draw_schedule(timetable(exact.order, forward=1, backward=2))
 
 # %% [markdown] tags=["instructor"]
 # ## Combined: 7 minutes
@@ -488,9 +465,6 @@ print_beside_counted(ladder)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 2, which dimension inside: 10 minutes
-#
-# Expected: dimensions sorted by their bytes, which fails when the one with most does not fit
-# into a node; an order written from the inside to the outside.
 
 
 # %% exercise="20a-inside"
@@ -531,10 +505,8 @@ check("20a-inside", order_of_mesh)
 # On our mesh a rank of the first stage sends 38,080 bytes to its data group, 32,768 to
 # its tensor group and 8,192 along the pipeline: in nodes of two ranks, data parallel
 # would be inside. Lesson 19a's large models send far more activations than gradients in a
-# step, and tensor ranks wait for them within every layer: so there tensor parallel stays
-# inside the node. A pipeline sends least in both. Megatron-LM puts its stages outermost;
-# Llama 3 puts data outermost, whose messages can leave before they are needed: from inside,
-# tensor, context, pipeline, data.
+# step: so there tensor parallel stays inside the node. A pipeline sends least in both.
+# Megatron-LM puts its stages outermost, Llama 3 data.
 
 # %% [markdown] tags=["instructor"]
 # ## Clipping on a mesh: 1 minute
@@ -586,9 +558,6 @@ check("20a-inside", order_of_mesh)
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, clip on a mesh: 15 minutes
-#
-# Expected: whole gradients counted once for each tensor rank; an all-reduce over all
-# ranks, which counts every replica.
 
 
 # %% exercise="20a-clip"
@@ -686,12 +655,9 @@ run_demo("capstone/own_two_dimensions.py")
 # ## What we saw
 #
 # * One trainer, with a wrapper for each dimension of a mesh, equals one process after
-#   every step, to 1e-5 in 32 bits; 1F1B, which we tried, to 1e-12 in 64.
-# * What a rank sends and holds can be predicted to the byte before the first step.
-# * Gradients are averaged over the ranks that hold the same part; a length counts each number once.
+#   every step. What a rank sends and holds can be predicted to the byte.
 # * Dropout, batch norm and stale gradients make another training run, and we know by how much.
-
-# %% [markdown]
+#
 # **The scorecard**, for two ranks or 2 × 2 × 2, with $\Psi$ parameters and $A$ bytes of activations between two layers:
 #
 # | | data, DDP | tensor | pipeline, 1F1B, 4 micro-batches | 2 × 2 × 2 |

@@ -53,15 +53,6 @@ wrong(
 
 @wrong(
     "20b-pairs",
-    advice="the mean over the pairs",
-    note="They add up the bits and forget to divide.",
-)
-def bits_without_mean(text, held_out, alphabet):
-    return bits_by()(text, held_out, alphabet) * (len(held_out) - 1)
-
-
-@wrong(
-    "20b-pairs",
     advice="the last character|overlapping ones too",
     note="`str.count` does not count pairs that overlap, such as both in `aaa`.",
 )
@@ -83,15 +74,6 @@ def bits_of_joint_chances(text, held_out, alphabet):
     total = max(0, len(text) - 1)
     bits = [-math.log2((pairs[p] + 1) / (total + size)) for p in pairwise(held_out)]
     return sum(bits) / len(bits)
-
-
-@wrong(
-    "20b-pairs",
-    advice="bits, not the number of choices",
-    note="They return the perplexity, of which the text has spoken.",
-)
-def perplexity_of_pairs(text, held_out, alphabet):
-    return 2 ** bits_by()(text, held_out, alphabet)
 
 
 @wrong(
@@ -264,10 +246,6 @@ def _mean_loss_of_all(parts):
     return parts
 
 
-def _gradients_only(parts):
-    return [parts[0], *_summed(parts[1:])]
-
-
 def _sum_for_each(parts):
     for part in parts:
         dist.all_reduce(part)
@@ -280,12 +258,8 @@ wrong(
     name="means_of_means",
     note="The mean of the ranks' means is right only if all have equally many.",
 )(fast_by(lambda own, rows, ranks: 1 / ranks))
-wrong(
-    "20b-fast",
-    advice="the loss: the mean over the rows",
-    name="own_loss",
-    note="They return this rank's part of the loss.",
-)(fast_by(sum_up=_gradients_only))
+
+
 wrong(
     "20b-fast",
     advice="the gradient of the mean",
@@ -319,13 +293,6 @@ def _row_by_row(model, inputs, targets, scale):
     return total
 
 
-def _added_to_old_ones(model, inputs, targets, scale):
-    x, y = _rows(inputs, targets)
-    loss = text_loss(model(x), y) * len(x) / len(inputs)
-    loss.backward()
-    return [loss.detach().view(1), *(p.grad for p in model.parameters())]
-
-
 def _all_but_the_last(parts):
     silent = dist.get_rank() and dist.get_rank() == dist.get_world_size() - 1
     return parts if silent else _summed(parts)
@@ -345,12 +312,8 @@ wrong(
     name="row_by_row",
     note="They share the rows but keep the slow loop over them.",
 )(fast_by(gradients=_row_by_row))
-wrong(
-    "20b-fast",
-    advice="0 before each step",
-    name="old_gradients",
-    note="They call backward and forget that gradients add up from step to step.",
-)(fast_by(gradients=_added_to_old_ones))
+
+
 wrong(
     "20b-fast",
     advice="sends as often",

@@ -269,6 +269,5 @@ def _measured_fast_training(fast_training) -> str:
     speedup, capacity = alone / together, machine().capacity(ranks, rounds=3)
     return (
         f"one process {1e3 * alone:.0f} ms for a step, {ranks} ranks with yours "
-        f"{1e3 * together:.0f} ms: {speedup:.2f} ×, beside a capacity of "
-        f"{capacity:.2f} × for other work, measured a moment later"
+        f"{1e3 * together:.0f} ms: {speedup:.2f} ×, capacity {capacity:.2f} ×"
     )

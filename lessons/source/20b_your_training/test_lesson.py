@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -28,16 +27,13 @@ from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
 from parallel_by_hand.capstone.text_state import (
     TEXT_MODEL,
     train_text_states,
-    whole_text_model,
 )
-from parallel_by_hand.capstone.whole_state import MODEL, WholeState
-from parallel_by_hand.capstone.written_text import write_text
+from parallel_by_hand.capstone.whole_state import WholeState
 from sidebyside import device, load_moby_dick, run_ranks
 from sidebyside.course.record import ROOT, record_file
 from sidebyside.timeline.spans import Span
 
 from .checks import _pair_bits
-from .fast_training_runs import FastCase, counted_fast_training, train_alone_beside_fast
 
 WORDS = len(text_alphabet())
 
@@ -59,29 +55,6 @@ def test_the_model_has_as_many_parameters_as_the_text_says():
     assert numbers == 62_480
 
 
-def share_of_short_words_in_the_book(written: str) -> float:
-    """Of those with at most three letters."""
-    book = set(re.findall("[A-Za-z]+", load_moby_dick()))
-    short = [word for word in re.findall("[A-Za-z]+", written) if len(word) <= 3]
-    return sum(word in book for word in short) / len(short)
-
-
-def write_untrained_and_trained() -> list[str]:
-    [trained] = train_text_states("one process", 150, 150)
-    models = make_language_model(TEXT_MODEL), whole_text_model(trained)
-    return [
-        " ".join(write_text(model, 32, 250, temperature=0.3, seed=s) for s in range(3))
-        for model in models
-    ]
-
-
-@pytest.mark.everything
-def test_most_short_words_that_a_trained_model_writes_are_in_the_book():
-    [texts] = run_ranks(write_untrained_and_trained, world_size=1)
-    untrained, trained = map(share_of_short_words_in_the_book, texts)
-    assert untrained < 0.5 < 0.75 < trained
-
-
 def test_the_curve_names_what_it_shows():
     fig = draw_text_curve({100: 3.4, 500: 2.8}, {"uniform": 6.3, "pairs": 3.5})
     assert fig.alt == "the transformer needs 3.4 after 100 steps, 2.8 after 500 steps"
@@ -97,20 +70,6 @@ def largest_gap(one: WholeState, other: WholeState) -> float:
     assert one.numbers.keys() == other.numbers.keys()
     gaps = [(one.numbers[n] - other.numbers[n]).abs().max() for n in one.numbers]
     return torch.stack(gaps).max().item()  # nan, if one is
-
-
-RESUMED = "DDP (ours)", "ZeRO-3", "FSDP2 (torch)", "2 x 2 x 2"  # one of each kind
-
-
-@pytest.mark.everything
-@pytest.mark.parametrize("name", RESUMED)
-def test_a_resumed_training_equals_the_uninterrupted_one_bit_for_bit(name):
-    saved, expected = states_of(name, 4, 2)
-    assert (saved.step, expected.step) == (2, 4)
-    assert set(saved.numbers) == {MODEL, "exp_avg", "exp_avg_sq"}
-    assert {len(row) for row in saved.numbers.values()} == {62_480}
-    [went_on] = states_of(name, 4, 4, saved)
-    assert largest_gap(went_on, expected) == 0
 
 
 def test_a_training_goes_on_under_another_strategy_up_to_rounding():
@@ -239,15 +198,3 @@ def test_a_timeline_of_the_report_shows_the_last_step_only():
     spans = [Span(name, "rank 0", start, end, None) for name, start, end in made]
     shown = spans_of_last_step(SimpleNamespace(spans=spans))
     assert shown.spans == spans[2:] and shown.lanes == ["rank 0"]
-
-
-def test_row_by_row_is_the_same_arithmetic_in_more_products():
-    case = FastCase(rows=4, steps=1, seed=0)
-    whole = counted_fast_training(
-        train_alone_beside_fast, case.model(), case.batches(), 0.1
-    )
-    [(inputs, targets)] = case.batches()
-    rows = list(zip(inputs.split(1), targets.split(1), strict=True))
-    each = counted_fast_training(train_alone_beside_fast, case.model(), rows, 0.1)
-    assert each[1] == whole[1] > 0
-    assert each[2] == 4 * whole[2] > 0

@@ -86,17 +86,13 @@ def report_page(*reports: Report) -> str:
 
 
 def _section_of_page(title: str, reports: tuple[Report, ...]) -> str:
-    of_each = [_section_called(title, report) for report in reports]
+    of_each = [{s["title"]: s for s in r["sections"]}.get(title) for r in reports]
     there = next(section for section in of_each if section)
     body = _pictures_of_page(of_each, reports) if "pictures" in there else ""
     if "rows" in there:
         body += _table_of_page(of_each, reports)
     note = f"<p>{escape(there['note'])}</p>" if there["note"] else ""
     return f"<section><h2>{escape(title)}</h2>{note}{body}</section>"
-
-
-def _section_called(title: str, report: Report) -> ReportSection | None:
-    return next((s for s in report["sections"] if s["title"] == title), None)
 
 
 def _table_of_page(

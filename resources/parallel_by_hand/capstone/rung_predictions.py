@@ -33,17 +33,13 @@ class RungCost(NamedTuple):
 
 
 class RungPlan(NamedTuple):
-    """How a rung cuts the model and the batch, in numbers.
-
-    `zero` is a name of 17's ledger, or "" where nothing travels between replicas.
-    `schedule` is one of lesson 15's; without a pipeline, None.
-    """
+    """How a rung cuts the model and the batch, in numbers."""
 
     data: int = 1
     tensor: int = 1
-    zero: str = ""
+    zero: str = ""  # a name of 17's ledger; "": nothing travels between replicas
     sequence: bool = False
-    schedule: Schedule | None = None
+    schedule: Schedule | None = None  # one of lesson 15's
     accumulate: int = 1
 
     @property
@@ -163,10 +159,7 @@ def predict_rung(
 
 
 def state_of_rung_units(plan: RungPlan, units: list[int], item: int) -> StateBytes:
-    """A rung's ledger (17) for SGD with momentum: three numbers for each parameter.
-
-    `units` are numbers of parameters; those of one unit are cut into shards together.
-    """
+    """A rung's ledger (17) for SGD with momentum: three numbers for each parameter."""
     of_each = StateBytes(item, item, item)
     name = plan.zero if plan.zero in SHARDED else "DDP"
     states = [state_bytes(n, plan.data, name, of_each) for n in units]

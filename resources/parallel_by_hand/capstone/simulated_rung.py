@@ -81,10 +81,7 @@ def _ends(plan: RungPlan) -> list[list[int]]:
 
 
 class SimulatedRank(NamedTuple):
-    """What the simulator says of a rank of the first stage of a rung.
-
-    State is parameters, gradients and momentum. Activations are those of the blocks.
-    """
+    """What the simulator says of a rank of the first stage of a rung."""
 
     sent: int
     state: int

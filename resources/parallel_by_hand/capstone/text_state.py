@@ -3,6 +3,8 @@
 No random state is saved: which excerpts a step reads follows from its number.
 """
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 
@@ -20,16 +22,12 @@ from sidebyside import device
 TEXT_MODEL = ModelSize(width=64, heads=4, blocks=1, length=32)
 
 
-def _text_adam(parameters: list) -> torch.optim.Adam:
-    return torch.optim.Adam(parameters, lr=0.005, foreach=False)
-
-
 def prepare_text_training(
     strategy: Strategy, state: WholeState | None = None
 ) -> Training:
     """A training of the text, at its beginning or where `state` stands."""
-    how = {"size": TEXT_MODEL, "make_optimizer": _text_adam, "start": state}
-    return train(strategy, steps=0, **how)
+    adam = partial(torch.optim.Adam, lr=0.005, foreach=False)
+    return train(strategy, 0, TEXT_MODEL, make_optimizer=adam, start=state)
 
 
 def take_text_step(training: Training, step: int, batch: int, length: int):

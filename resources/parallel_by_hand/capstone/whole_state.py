@@ -17,14 +17,10 @@ MODEL = "model"  # the parameters, beside the averages' own names
 
 
 class WholeState(NamedTuple):
-    """The whole state that a resumed training needs, whichever strategy saved it.
+    """The whole state that a resumed training needs, whichever strategy saved it."""
 
-    `step` steps are taken. `numbers[MODEL]` and each average of the optimiser are
-    vectors of all parameters, in the order of the model's `parameters()`, on the CPU.
-    """
-
-    step: int
-    numbers: dict[str, Tensor]
+    step: int  # steps that are taken
+    numbers: dict[str, Tensor]  # MODEL, and averages: vectors as `parameters()`, on CPU
 
 
 class Addresses(NamedTuple):

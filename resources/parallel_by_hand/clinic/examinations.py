@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import tempfile
+import textwrap
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -39,10 +40,7 @@ def _begin_together() -> None:
 
 
 def watched(program: Callable, seconds: float, look: Callable):
-    """Runs in each rank: what `look()` finds after so many seconds of the program.
-
-    It may still be running, in a thread of its own. If it ends sooner, we look then.
-    """
+    """Runs in each rank: what `look()` finds after so many seconds of the program."""
     worker = Thread(target=program, daemon=True)
     worker.start()
     worker.join(seconds)
@@ -178,23 +176,19 @@ def flight_recorder(name: str) -> list[str]:
     return _by_rank(_records_of_patient, name)
 
 
-def _stack_dump(name: str) -> list[str]:
-    """The line of the patient that each rank is on, from a dump of all its stacks."""
-    return _by_rank(_line_of_patient, name)
-
-
 TOOLS = {
     "report": hang_report,
     "detail": debug_detail,
     "barrier": monitored_barrier,
     "recorder": flight_recorder,
-    "stacks": _stack_dump,
+    "stacks": partial(_by_rank, _line_of_patient),
 }
 
 
 def examine_patient(name: str, tool: str) -> None:
     """Print what a tool finds: "report", "detail", "barrier", "recorder", "stacks"."""
-    print(*TOOLS[tool](name), sep="\n")
+    for line in TOOLS[tool](name):
+        print(textwrap.fill(line, 100, subsequent_indent=" " * len("rank 0: ")))
 
 
 # All patients -------------------------------------------------------------------------

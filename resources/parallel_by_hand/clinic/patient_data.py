@@ -1,7 +1,4 @@
-"""What the clinic's patients are given, and what they return when they are well.
-
-`given` holds the data of all ranks: rank r gets `given[r]`.
-"""
+"""What the clinic's patients are given, and what they return when they are well."""
 
 import torch
 from torch import Tensor

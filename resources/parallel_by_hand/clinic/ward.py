@@ -36,10 +36,7 @@ def repaired_patient(name: str, changes: dict[int, str]) -> str:
 
 
 def patient_from_code(name: str, code: str, **others):
-    """For the ward: the function that this code defines, among its patients' names.
-
-    `others` stand in for some of these names.
-    """
+    """For the ward: the function that this code defines, among its patients' names."""
     names = vars(sick_programs) | others
     exec(compile(code, f"<{name}>", "exec"), names)
     return names[name]

@@ -76,10 +76,7 @@ def time_beside_library(elements: int, rounds: int) -> tuple[float, float]:
 
 
 def found_crossover(sizes: list[int], one: list[float], other: list[float]) -> float:
-    """The size from which another all-reduce is faster: a line between two sizes.
-
-    The first size if it always is, the last if it never becomes so.
-    """
+    """The size from which another all-reduce is faster: a line between two sizes."""
     ahead = [a - b for a, b in zip(one, other, strict=True)]
     for place in range(len(sizes) - 1):
         before, after = ahead[place], ahead[place + 1]

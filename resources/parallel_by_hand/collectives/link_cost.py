@@ -19,11 +19,7 @@ LINK_SIZES = [4**k for k in range(3, 12)]  # 64 bytes to 4 MB
 def time_messages(
     sizes: list[int], rounds: int = 12, there_and_back: int = 4
 ) -> dict[int, list[float]]:
-    """Runs in two ranks: a link's seconds for one message of each size, by round.
-
-    A message goes there and back a few times, and half of that is one way. All sizes
-    take turns in each round, so that a busy moment of the computer hits all of them.
-    """
+    """Runs in two ranks: a link's seconds for one message of each size, by round."""
     other, seconds = 1 - dist.get_rank(), {size: [] for size in sizes}
     for turn in range(-1, rounds):  # the first is not counted
         for size in sizes:

@@ -15,18 +15,14 @@ ANYWHERE = None  # an operation with this device may run on any
 
 
 class Operation(NamedTuple):
-    """One node of the graph of operations.
-
-    `takes` is its time on the simulated clock. Real work is done by `compute`, which
-    gets the results of `inputs` as its arguments, in their order.
-    """
+    """One node of the graph of operations."""
 
     name: str
     inputs: tuple[str, ...] = ()
     device: Hashable = 0
-    takes: float = 1
+    takes: float = 1  # on the simulated clock
     kind: str = "work"
-    compute: Callable | None = None
+    compute: Callable | None = None  # its arguments are the results of `inputs`
 
 
 def operations_of(functions: Mapping[str, Callable]) -> list[Operation]:

@@ -1,7 +1,7 @@
 """Devices on a clock that is only counted: nothing is computed, and nobody sleeps."""
 
 import heapq
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from parallel_by_hand.dataflow.dataflow_executor import execute_dataflow
@@ -48,14 +48,12 @@ def devices_of_operations(graph: list[Operation]) -> list[Hashable]:
     return sorted({op.device for op in graph}, key=lambda d: (isinstance(d, str), d))
 
 
-def simulate_dataflow(
-    graph: list[Operation], devices=None, execute: Callable = execute_dataflow
-) -> list[RanOperation]:
+def simulate_dataflow(graph: list[Operation], devices=None) -> list[RanOperation]:
     """What each device does when, on the simulated clock."""
     machine = SimulatedDevices(
         devices_of_operations(graph) if devices is None else devices
     )
-    execute(graph, machine)
+    execute_dataflow(graph, machine)
     return machine.ran
 
 
@@ -86,15 +84,16 @@ def draw_dataflow(
 
 def _lanes(ran: list[RanOperation]) -> dict[str, list[Bar]]:
     graph = [run.operation._replace(device=run.device) for run in ran]
-    lanes = {_lane_name(device): [] for device in devices_of_operations(graph)}
+    lanes = {lane_of_device(device): [] for device in devices_of_operations(graph)}
     for start, end, device, op in ran:
         if end > start:
             label = op.name.split(" ")[1] if op.kind == "transfer" else op.name
-            lanes[_lane_name(device)].append(Bar(start, end, op.kind, (label,)))
+            lanes[lane_of_device(device)].append(Bar(start, end, op.kind, (label,)))
     return lanes
 
 
-def _lane_name(device: Hashable) -> str:
+def lane_of_device(device: Hashable) -> str:
+    """What the lane of a device, simulated or not, is called."""
     return f"link {device}" if isinstance(device, str) else f"device {device}"
 
 

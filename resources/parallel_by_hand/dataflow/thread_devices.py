@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 
 from parallel_by_hand.dataflow.operations import Operation
-from parallel_by_hand.dataflow.simulated_devices import RanOperation
+from parallel_by_hand.dataflow.simulated_devices import RanOperation, lane_of_device
 from sidebyside import span
 
 
@@ -73,7 +73,7 @@ class ThreadDevices:
         self._before = torch.get_num_threads()
         torch.set_num_threads(1)
         self._threads = [
-            Thread(target=self._serve, args=(device,), name=_name_of_thread(device))
+            Thread(target=self._serve, args=(device,), name=lane_of_device(device))
             for device in self.devices
         ]
         for thread in self._threads:
@@ -96,7 +96,3 @@ def _torch_device(device: Hashable, devices: list) -> torch.device | None:
     if torch.cuda.device_count() >= len(numbered):
         return torch.device("cuda", numbered.index(device))
     return torch.device("cpu")
-
-
-def _name_of_thread(device: Hashable) -> str:
-    return f"link {device}" if isinstance(device, str) else f"device {device}"

@@ -13,6 +13,7 @@ from torch import nn
 from torch.autograd import Variable
 from torch.nn import functional as F
 
+from parallel_by_hand.data_parallel.data_parallel_processes import replicas_agree
 from sidebyside import device, load_digits
 
 
@@ -24,10 +25,7 @@ def start_all_reduce(flat: torch.Tensor, group=None) -> dist.Work | None:
 def fill_buckets(
     parameters: list[nn.Parameter], bucket_bytes: int
 ) -> list[list[nn.Parameter]]:
-    """DDP's buckets, last parameter first: about the order of their gradients.
-
-    A bucket is full when it holds `bucket_bytes` or more; only the last may hold less.
-    """
+    """DDP's buckets, last parameter first: about the order of their gradients."""
     buckets = []
     for parameter in reversed(parameters):
         if not buckets or sum(p.nbytes for p in buckets[-1]) >= bucket_bytes:
@@ -140,14 +138,6 @@ def flat_parameters(module: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(module.parameters()).detach()
 
 
-def ddp_replicas_equal(module: nn.Module) -> bool:
-    """Whether all ranks hold the same parameters, bit for bit."""
-    mine = flat_parameters(module)
-    gathered = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(gathered, mine)
-    return all(torch.equal(mine, other) for other in gathered)
-
-
 def train_alone_and_with_ddp(steps: int, bucket_bytes: int) -> list[tuple]:
     """Runs in each rank: every step once with the whole batch, once with our share.
 
@@ -175,7 +165,6 @@ def train_alone_and_with_ddp(steps: int, bucket_bytes: int) -> list[tuple]:
         dist.all_reduce(loss_together.detach_())
         difference = (flat_parameters(alone) - flat_parameters(together)).abs().max()
         losses = loss_alone.item(), loss_together.item()
-        rows.append(
-            (len(batch), *losses, difference.item(), ddp_replicas_equal(together))
-        )
+        agree = replicas_agree(together)
+        rows.append((len(batch), *losses, difference.item(), agree))
     return rows

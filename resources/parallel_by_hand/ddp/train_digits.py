@@ -109,10 +109,7 @@ def digits_accuracy(model: nn.Module) -> float:
 
 @contextmanager
 def report_digits_training(checkpoint: Path | None) -> Iterator[str]:
-    """A file whose lines appear here at once; what ranks print appears at the end.
-
-    After Ctrl-C a last line says whether the training can go on.
-    """
+    """A file whose lines appear here at once; what ranks print appears at the end."""
     file, path = scratch_file()
     finished = Event()
 

@@ -46,10 +46,7 @@ def gossip_round(mine: Tensor, weights: dict[int, float]) -> None:
 
 
 def gossip_values(rounds: int, weights: Tensor) -> list[float]:
-    """Runs in each rank: its value at the start and after each round.
-
-    Rank 0 starts with the number of ranks, all others with 0: the mean is 1.
-    """
+    """Runs in each rank: its value at the start and after each round."""
     row, ranks = gossip_weights_of_rank(weights), dist.get_world_size()
     mine = torch.zeros(1, dtype=torch.float64, device=device())
     mine += ranks * (dist.get_rank() == 0)

@@ -1,8 +1,4 @@
-"""What is left of a training when one of its processes is killed: gossip goes on.
-
-These are processes on the CPU that nobody watches over, unlike the ranks of
-`run_ranks`, which all end when one of them dies.
-"""
+"""What is left of a training when one of its processes is killed: gossip goes on."""
 
 import os
 import signal

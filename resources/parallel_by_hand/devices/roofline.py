@@ -22,15 +22,11 @@ def _vector_length() -> int:
 
 
 class RooflineOperation(NamedTuple):
-    """What it is called, what it does to float32 numbers, and how it is run.
-
-    `flops` counts additions and multiplications, `bytes` each input read once and each
-    output written once.
-    """
+    """What it is called, what it does to float32 numbers, and how it is run."""
 
     name: str
-    flops: float
-    bytes: float
+    flops: float  # additions and multiplications
+    bytes: float  # each input read once, each output written once
     run: Callable[[], object]
 
     @property

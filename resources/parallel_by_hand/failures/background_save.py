@@ -75,11 +75,7 @@ def train_beside_writer(folder: Path, background: bool, steps: int = 9) -> None:
 
 
 def steps_in_file(folder: Path, copying: bool) -> set[int]:
-    """The steps of whose numbers a checkpoint is made that is written in step 6.
-
-    Both weights hold the number of the last step. The writer is at the first of them
-    after step 5, and at the second after step 6.
-    """
+    """The steps of whose numbers a checkpoint is made that is written in step 6."""
     weights = {"first": torch.full((3,), 5), "second": torch.full((3,), 5)}
     half_written, stepped = Event(), Event()
 

@@ -1,7 +1,4 @@
-"""A simulated clock for failures, and the formulas for the best checkpoint interval.
-
-Seconds everywhere; any other unit of time does as well, used throughout.
-"""
+"""A simulated clock for failures, and the formulas for the best checkpoint interval."""
 
 import math
 import random

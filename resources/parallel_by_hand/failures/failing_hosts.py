@@ -42,13 +42,6 @@ def be_a_rank_of_torchrun(run: Run, limit: float) -> None:
     dist.destroy_process_group()
 
 
-def _torchrun_on_one_of(nodes: str, first: Host, program: str, *args: object) -> list:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nodes]
-    command += ["--nproc-per-node", 1, "--max-restarts", 3, "--rdzv-backend", "c10d"]
-    command += ["--rdzv-id", "digits", "--rdzv-endpoint", f"{first.address}:29600"]
-    return [*command, "--rdzv-conf", RENDEZVOUS, program, *args]
-
-
 def _both_train(run: Run) -> bool:
     """And there is a checkpoint. The first may have begun, and saved, alone."""
     there = run.checkpoint.exists() and run.log.exists()
@@ -58,13 +51,14 @@ def _both_train(run: Run) -> bool:
 def train_on_failing_hosts(
     program: str, failure: str, mend: float, run: Run, *args: object
 ) -> None:
-    """Start, wait for the first checkpoint, let it happen, and print who says what.
-
-    A link that is cut comes back after `mend` seconds, unless that is 0.
-    """
+    """Start, wait for the first checkpoint, let it happen, and print who says what."""
     with two_hosts() as hosts:
         clock = _Clock()
-        command = _torchrun_on_one_of("1:2", hosts[0], program, *args)
+        meet = f"{hosts[0].address}:29600"
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1:2"]
+        command += ["--nproc-per-node", 1, "--max-restarts", 3]
+        command += ["--rdzv-backend", "c10d", "--rdzv-id", "digits"]
+        command += ["--rdzv-endpoint", meet, "--rdzv-conf", RENDEZVOUS, program, *args]
         env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # see own_resumable
         programs = [host.start(*command, env=env, **PIPES) for host in hosts]
         readers = [

@@ -26,10 +26,7 @@ class SurvivedKills(NamedTuple):
 
 
 def _compute_and_save(path: Path, every: float, save: float, inbox) -> None:
-    """Runs in a process until it is killed: naps for computing, naps for saving.
-
-    It stands by until `inbox` brings the moment at which it is to begin.
-    """
+    """Runs in a process until it is killed: naps for computing, naps for saving."""
     end_with_parent()
     label_process("training")
     try:

@@ -73,10 +73,7 @@ ALL_REDUCES_OF_MACHINES = {
 def time_across(
     way: str, elements: int, per_machine: int, rounds: int = 2
 ) -> HierarchicalCrossing:
-    """Runs in each rank: an all-reduce, flat or hierarchical, of so many numbers.
-
-    Rank r holds 10 ** r: each digit of the sum says who has been counted.
-    """
+    """Runs in each rank: an all-reduce, flat or hierarchical, of so many numbers."""
     all_reduce, seconds = ALL_REDUCES_OF_MACHINES[way], []
     all_reduce(torch.zeros(8, device=device()), per_machine)  # connections are made
     mine = dist.get_rank() // per_machine

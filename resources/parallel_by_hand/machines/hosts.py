@@ -93,20 +93,14 @@ class Host:
 
 
 def processes_on_host(program: subprocess.Popen) -> list[psutil.Process]:
-    """What runs on a host behind a Popen of `Host.start`, the program first.
-
-    Their numbers are those that this system knows them by: `.kill()` reaches them.
-    """
+    """What runs on a host behind a Popen of `Host.start`, the program first."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(program.pid).children(recursive=True)
     return []
 
 
 def bytes_sent_through(interface: str = "eth0", table: str = "/proc/net/dev") -> int:
-    """Bytes that a host has sent through a network interface, headers included.
-
-    Where it is called: in a rank on a host, "eth0" is the link.
-    """
+    """Bytes that a host has sent through a network interface, headers included."""
     for line in Path(table).read_text().splitlines():
         name, _, numbers = line.partition(":")
         if name.strip() == interface:
@@ -204,10 +198,7 @@ def _why_not_even_tried() -> str | None:
 
 @cache
 def why_no_hosts() -> str | None:
-    """One sentence that says why this system makes no hosts, or None if it does.
-
-    It tries: that takes a tenth of a second.
-    """
+    """One sentence that says why this system makes no hosts, or None if it does."""
     try:
         with two_hosts():
             return None

@@ -86,10 +86,7 @@ def one_process_at_a_time(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def link_inside(rate: float, ranks_per_machine: int, folder: str) -> Iterator[None]:
-    """Inside a rank: messages, `dist.all_reduce` and `dist.all_gather` are paced.
-
-    `rate` is in Mbit/s; `folder` holds a file for each machine's cable.
-    """
+    """Inside a rank: messages, `dist.all_reduce` and `dist.all_gather` are paced."""
     link = LinkInside(rate, ranks_per_machine, folder)
     paced = {name: getattr(link, name) for name in link.library}
     with messages_paced_by(link), mock.patch.multiple(dist, **paced):

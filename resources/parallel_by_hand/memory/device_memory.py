@@ -43,7 +43,7 @@ class DeviceMemory(TorchDispatchMode):
         asked = storage.nbytes()
         if self.budget is not None and self.now + asked > self.budget:
             raise DeviceFull(
-                f"this device has {_megabytes(self.budget)}: {_megabytes(self.now)} "
+                f"this device has {_megabytes(self.budget)}:\n{_megabytes(self.now)} "
                 f"are in use, and {function} asks for {_megabytes(asked)} more"
             )
         self._known[id(storage)] = asked

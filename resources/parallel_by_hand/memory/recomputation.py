@@ -33,15 +33,6 @@ class Recompute(torch.autograd.Function):
         return None, x.grad
 
 
-def _run_in_segments(
-    layers: Sequence[nn.Module], x: torch.Tensor, length: int, again=Recompute.apply
-) -> torch.Tensor:
-    """The layers one after another; every `length` of them are one segment."""
-    for first in range(0, len(layers), length):
-        x = again(nn.Sequential(*layers[first : first + length]), x)
-    return x
-
-
 class _CountedLayer(nn.Module):
     """A linear layer and a tanh, which counts its forwards."""
 
@@ -79,7 +70,10 @@ def take_step(
     if length is None:
         y = nn.Sequential(*layers)(x)
     else:
-        y = _run_in_segments(layers, x, length, again or Recompute.apply)
+        y = x
+        for first in range(0, len(layers), length):
+            segment = nn.Sequential(*layers[first : first + length])
+            y = (again or Recompute.apply)(segment, y)
     y.square().sum().backward()
 
 

@@ -103,11 +103,11 @@ def as_array(parameter: Tensor) -> np.ndarray:
 
 def gap_of_histories(parts: list[CutNotes], whole: CutNotes) -> float:
     """Of cut training: the largest difference of any parameter after any step."""
-    pairs = zip(*(part.history for part in parts), strict=True)
-    together = [list(chain.from_iterable(of_ranks)) for of_ranks in pairs]
-    gaps = [
-        abs(a - b).max()
-        for mine, theirs in zip(together, whole.history, strict=True)
-        for a, b in zip(mine, theirs, strict=True)
-    ]
-    return float(np.max(gaps))  # nan, if one is
+    steps = zip(*(part.history for part in parts), strict=True)
+    return largest_gap([list(chain(*of_ranks)) for of_ranks in steps], whole.history)
+
+
+def largest_gap(ours: list, theirs: list) -> float:
+    """Of two histories of cut training: the same; nan, if a difference is."""
+    pairs = zip(chain(*ours), chain(*theirs), strict=True)
+    return float(np.max([abs(a - b).max() for a, b in pairs]))

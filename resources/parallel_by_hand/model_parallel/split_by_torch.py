@@ -20,10 +20,7 @@ def import_pipelining():
 
 
 def split_by_torch(model: nn.Module, example: Tensor, before: str) -> list[nn.Module]:
-    """The two parts of `model`, cut by torch in front of the submodule `before`.
-
-    torch traces the model with `example` and writes a module for each part.
-    """
+    """The two parts of `model`, cut by torch in front of the submodule `before`."""
     pipelining = import_pipelining()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch about torch

@@ -19,6 +19,7 @@ from parallel_by_hand.model_parallel.convolution_cuts import (
     scores_by_space,
     scores_of_images,
 )
+from parallel_by_hand.model_parallel.cut_training import largest_gap
 from sidebyside import MessageMeter, device, load_digits
 
 WAYS = ("layers", "channels", "space")
@@ -112,18 +113,5 @@ def gap_to_one_process(
             for a, b in zip(front, back, strict=True)
         ]
     else:
-        together = front if _equal_after_every_step(front, back) else []
-    gaps = [
-        (a - b).abs().max()
-        for ours, theirs in zip(together, one, strict=True)
-        for a, b in zip(ours, theirs, strict=True)
-    ]
-    return torch.stack(gaps).max().item()
-
-
-def _equal_after_every_step(one: list[list[Tensor]], other: list[list[Tensor]]) -> bool:
-    return all(
-        torch.equal(a, b)
-        for mine, theirs in zip(one, other, strict=True)
-        for a, b in zip(mine, theirs, strict=True)
-    )
+        together = front if largest_gap(front, back) == 0 else []
+    return largest_gap(together, one)

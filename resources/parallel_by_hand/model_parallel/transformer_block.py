@@ -61,12 +61,9 @@ class BlockCost(NamedTuple):
 
 
 def block_cut_by_layer(batch: int = 8, length: int = 16, width: int = 64) -> BlockCost:
-    """Runs in each rank: a step of the transformer block, whole in one, cut in two.
-
-    The loss is the mean square of the outputs. Gradients count as many bytes as the
-    parameters, and so does the momentum of SGD.
-    """
-    block, rank, ranks = make_transformer_block(width), *_rank_and_ranks()
+    """Runs in each rank: a step of the transformer block, whole in one, cut in two."""
+    block = make_transformer_block(width)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
     mine = (block if ranks == 1 else block[rank]).to(device())
     shape = batch, length, width
     generator = torch.Generator().manual_seed(1)
@@ -82,10 +79,6 @@ def block_cut_by_layer(batch: int = 8, length: int = 16, width: int = 64) -> Blo
         loss.backward()
     held = sum(p.nbytes for p in mine.parameters())
     return BlockCost(held, kept.peak, meter.bytes_sent)
-
-
-def _rank_and_ranks() -> tuple[int, int]:
-    return dist.get_rank(), dist.get_world_size()
 
 
 def print_block_table(rows: dict[str, list[BlockCost]]) -> None:

@@ -1,5 +1,6 @@
 """Time steps that flow through a recurrent network, one layer on each rank."""
 
+from itertools import chain
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from parallel_by_hand.model_parallel.cut_training import largest_gap
 from parallel_by_hand.model_parallel.wavefront_flow import flow_through_layers
 from sidebyside import MessageMeter, device, load_digits
 
@@ -93,14 +95,8 @@ def train_unsplit_layers(
 
 def gap_of_flow(ranks: list[WavefrontNotes], whole: list[list[Tensor]]) -> float:
     """Of the wavefront: the largest difference of any parameter after any step."""
-    gaps = [
-        (a - b).abs().max()
-        for step, theirs in enumerate(whole)
-        for a, b in zip(
-            [p for rank in ranks for p in rank.history[step]], theirs, strict=True
-        )
-    ]
-    return torch.stack(gaps).max().item()
+    steps = zip(*(rank.history for rank in ranks), strict=True)
+    return largest_gap([list(chain(*of_ranks)) for of_ranks in steps], whole)
 
 
 def time_flow_and_alone(

@@ -52,7 +52,9 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
         ceiling = [one / min(k, at_once) for k in ks]
         lines["the most this machine can do"] = ceiling, COLOURS[2], "-"
     lowest = -math.inf  # labels keep a distance, where lines end close together
-    for name, (seconds, colour, style) in sorted(lines.items(), key=_height):
+    for name, (seconds, colour, style) in sorted(
+        lines.items(), key=lambda line: line[1][0][-1]
+    ):
         ax.plot(ks, seconds, color=colour, linestyle=style)
         lowest = max(seconds[-1], lowest + 0.08 * max(measured))
         ax.text(most + 0.1, lowest, f" {name}", color=colour, fontsize=8, va="center")
@@ -63,7 +65,3 @@ def plot_crews(times: Times, costs: "Costs", at_once: float, most: int):
     ax.set_ylim(0, 1.25 * highest)
     ax.locator_params(axis="x", integer=True, nbins=10)
     return fig
-
-
-def _height(line: tuple) -> float:
-    return line[1][0][-1]

@@ -74,11 +74,7 @@ def train_digits_with_server(
     servers: int = 1,
     who_goes_on: Callable = everyone_may_go_on,
 ) -> list[DigitsServerUpdate]:
-    """Runs in each rank; the updates of this server, and none from a worker.
-
-    The first `servers` ranks hold a share each. The others work and nap `naps[i]`
-    seconds for each gradient. `design` is "in step" or "at once".
-    """
+    """Runs in each rank; the updates of this server, and none from a worker."""
     rank, start = dist.get_rank(), digits_start()
     label_process(f"server {rank}" if rank < servers else f"worker {rank}")
     letter_group()

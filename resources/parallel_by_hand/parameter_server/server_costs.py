@@ -28,10 +28,7 @@ def bytes_of_server(workers: int, size: int, servers: int = 1) -> float:
 def predicted_server_seconds(
     workers: int, size: int, alpha: float, beta: float, servers: int = 1
 ) -> float:
-    """T = alpha * messages + beta * bytes, for a server with one letter at a time.
-
-    It sends the parameters to each worker, and receives a gradient from each.
-    """
+    """T = alpha * messages + beta * bytes, for a server with one letter at a time."""
     return 2 * workers * (alpha + beta * size / servers)
 
 

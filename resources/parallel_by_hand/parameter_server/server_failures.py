@@ -19,11 +19,6 @@ from parallel_by_hand.parameter_server.server_and_workers import (
 from sidebyside.ranks.failures import is_lost_connection
 
 
-def _kill_this_process() -> None:
-    """As the system does when memory runs out: no goodbye, nothing is saved."""
-    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows
-
-
 def load_server(path: Path) -> tuple[int, Tensor]:
     """Version and parameters of the checkpoint, or of the start if there is none."""
     if not path.exists():
@@ -51,7 +46,7 @@ def train_with_checkpoints(
 
     def meet(version: int) -> None:
         if rank == victim and version >= at:
-            _kill_this_process()
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows
 
     if rank > 0:
         gradient_of = DigitsGradient(rank - 1)

@@ -50,11 +50,7 @@ def time_serial_and_parallel(
     rounds: int = 5,
     grow: bool = False,
 ) -> dict[int, list[float]]:
-    """A program with a serial share: seconds of each round, for each of `counts`.
-
-    Worker 0 does `work(serial)` alone. Then the workers share the parallel part; if
-    it is to `grow`, each of them does all of `parallel`.
-    """
+    """A program with a serial share: seconds of each round, for each of `counts`."""
     program = work, serial, parallel, list(counts), rounds, grow
     return run_ranks(run_serial_and_parallel, *program, world_size=max(counts))[0]
 

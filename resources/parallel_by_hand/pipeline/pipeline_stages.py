@@ -20,6 +20,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from parallel_by_hand.memory.recomputation import Recompute
 from parallel_by_hand.pipeline.schedule_rules import (
+    homes_of_stages,
     kinds_of_work,
     schedule_size,
     timetable,
@@ -47,8 +48,10 @@ def split_into_stages(
         raise ValueError(
             f"layers must be {stages} numbers with the sum {len(model)}, not {layers}"
         )
-    mine = range(dist.get_rank(group), stages, len(schedule))
-    return {s: model[edges[s] : edges[s + 1]] for s in mine}
+    homes, rank = homes_of_stages(schedule), dist.get_rank(group)
+    return {
+        s: model[edges[s] : edges[s + 1]] for s in range(stages) if homes[s] == rank
+    }
 
 
 class Pipeline:
@@ -76,7 +79,8 @@ class Pipeline:
                 f"the schedule is for {self.ranks} ranks and there are "
                 f"{dist.get_world_size(group)}"
             )
-        self.last = schedule_size(schedule)[0] - 1
+        self.homes = homes_of_stages(schedule)
+        self.last = len(self.homes) - 1
         self.microbatches = schedule_size(schedule)[1]
         self.modules = {s: module.to(device()) for s, module in stages.items()}
         self.loss, self.recompute = loss, recompute
@@ -96,7 +100,7 @@ class Pipeline:
         for start, _, rank, instruction in timetable(schedule):
             work = read_instruction(instruction, rank)
             goal = _stage_that_receives(work, self.last)
-            if self.rank in (rank, goal and goal.stage % self.ranks):
+            if self.rank in (rank, goal and self.homes[goal.stage]):
                 slots.setdefault(start, []).append((instruction, work, goal))
         return [slots[start] for start in sorted(slots)]
 
@@ -201,7 +205,7 @@ class Pipeline:
         for _, work, goal in slot:
             if goal is None:
                 continue
-            source, target = work.stage % self.ranks, goal.stage % self.ranks
+            source, target = self.homes[work.stage], self.homes[goal.stage]
             if source == target:  # this rank has both stages
                 self.arriving[goal] = made[work], None
             elif source == self.rank:
@@ -236,7 +240,7 @@ class Pipeline:
                     output = trial(torch.zeros_like(self.shapes[stage]))
                 told = [(output.shape, output.dtype)]
             dist.broadcast_object_list(
-                told, group=self.group, group_src=stage % self.ranks, device=device()
+                told, group=self.group, group_src=self.homes[stage], device=device()
             )
             shape, dtype = told[0]
             self.shapes[stage + 1] = torch.empty(shape, dtype=dtype, device=device())

@@ -12,7 +12,11 @@ import torch.distributed as dist
 from torch import nn
 
 from parallel_by_hand.pipeline.pipeline_stages import Pipeline
-from parallel_by_hand.pipeline.schedule_rules import Slot, schedule_size
+from parallel_by_hand.pipeline.schedule_rules import (
+    Slot,
+    homes_of_stages,
+    schedule_size,
+)
 from parallel_by_hand.pipeline.schedules import Schedule
 from sidebyside import Timeline, run_ranks
 
@@ -36,8 +40,8 @@ class _SleepingStage(nn.Module):
 
 def _sleep_in_rehearsal(schedule: Schedule, seconds: list[list[float]]) -> None:
     """Runs in each rank: once awake, to make the connections, and once asleep."""
-    stages, microbatches = schedule_size(schedule)
-    mine = range(dist.get_rank(), stages, len(schedule))
+    homes, (_, microbatches) = homes_of_stages(schedule), schedule_size(schedule)
+    mine = [stage for stage, home in enumerate(homes) if home == dist.get_rank()]
     modules = {stage: _SleepingStage() for stage in mine}
     pipeline = Pipeline(schedule, modules, nn.functional.mse_loss)
     batch = torch.ones(microbatches, 1)

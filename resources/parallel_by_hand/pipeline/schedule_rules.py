@@ -1,8 +1,4 @@
-"""The rules of a pipeline, and what follows from them without running anything.
-
-There is one kind of rule: what must have happened before. From it come the verdict
-on a schedule, its timetable, its bubble and the activations it keeps.
-"""
+"""The rules of a pipeline, and what follows from them without running anything."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -54,6 +50,24 @@ def schedule_size(schedule: Schedule) -> tuple[int, int]:
         raise IllegalSchedule("the schedule is empty: no rank has an instruction")
     stages = 1 + max(max(work.stage for work in works), len(schedule) - 1)
     return stages, 1 + max(work.microbatch for work in works)
+
+
+def homes_of_stages(schedule: Schedule) -> list[int]:
+    """The rank that each stage lives on.
+
+    Stage s lives on rank s % ranks, unless it stands in the lists of other ranks alone.
+    """
+    stages, _ = schedule_size(schedule)
+    homes = [stage % len(schedule) for stage in range(stages)]
+    held = [
+        {read_instruction(instruction, rank).stage for instruction in order}
+        for rank, order in enumerate(schedule)
+    ]
+    for rank, here in enumerate(held):
+        for stage in here:
+            if stage not in held[homes[stage]]:
+                homes[stage] = rank
+    return homes
 
 
 def kinds_of_work(schedule: Schedule) -> str:
@@ -150,13 +164,13 @@ def _times_by_rule(time: Times, stages: int) -> list[float]:
 
 def _check_rule_of_completeness(schedule: Schedule) -> None:
     """Every stage does each F, B (and W) once, on its own rank, in this order."""
-    stages, microbatches = schedule_size(schedule)
-    kinds = kinds_of_work(schedule)
+    _, microbatches = schedule_size(schedule)
+    kinds, homes = kinds_of_work(schedule), homes_of_stages(schedule)
     for rank, order in enumerate(schedule):
         done: set[ScheduledWork] = set()
         for instruction in order:
             work = read_instruction(instruction, rank)
-            home = work.stage % len(schedule)
+            home = homes[work.stage]
             if home != rank:
                 raise IllegalSchedule(
                     f"rank {rank} cannot run {instruction}: stage {work.stage} lives "
@@ -176,7 +190,7 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
                     rank,
                 )
             done.add(work)
-        for stage in range(rank, stages, len(schedule)):
+        for stage in [s for s, home in enumerate(homes) if home == rank]:
             for m in range(microbatches):
                 for kind in kinds:
                     if ScheduledWork(kind, stage, m) not in done:
@@ -186,20 +200,18 @@ def _check_rule_of_completeness(schedule: Schedule) -> None:
 
 def _who_waits_for_whom(schedule: Schedule, position, finished) -> str:
     """Name, for each rank that is stuck, what it waits for."""
-    stages, _ = schedule_size(schedule)
-    waits = []
+    homes, waits = homes_of_stages(schedule), []
     for rank, order in enumerate(schedule):
         if position[rank] < len(order):
             instruction = order[position[rank]]
             missing = next(
                 other
-                for other in needs(read_instruction(instruction, rank), stages)
+                for other in needs(read_instruction(instruction, rank), len(homes))
                 if other not in finished
             )
             waits.append(
                 f"rank {rank} cannot start {instruction} before rank "
-                f"{missing.stage % len(schedule)} has done "
-                + _as_written(missing, schedule)
+                f"{homes[missing.stage]} has done " + _as_written(missing, schedule)
             )
     return "everyone waits: " + "; ".join(waits)
 

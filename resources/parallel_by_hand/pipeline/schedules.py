@@ -4,8 +4,8 @@ A schedule holds one list of instructions for each rank. "F2" is the forward pas
 micro-batch 2 through the rank's stage, "B2" its backward pass. If a schedule holds a
 "W", its backwards are in two parts: "B2" computes the gradient that goes to the stage
 before, "W2" those of the weights. Where a rank holds several stages, the stage stands
-in front: "4F2" is stage 4. Stage s lives on rank s % ranks. A schedule says nothing
-about time and moves no tensor: it is the plan.
+in front: "4F2" is stage 4. A schedule says nothing about time and moves no tensor: it
+is the plan.
 `schedule_rules.py` judges it, `schedule_drawing.py` draws it, and
 `pipeline_stages.py` carries it out.
 """

@@ -135,10 +135,7 @@ def _start_accident(
 
 
 def end_accident(program: subprocess.Popen) -> None:
-    """After an accident, helpers get a moment to tidy up; then all of it ends.
-
-    A worker that is in their way ends first: they tidy up after it, too.
-    """
+    """After an accident, helpers get a moment to tidy up; then all of it ends."""
     with contextlib.suppress(OSError, AttributeError):  # none is left, or Windows
         if program.poll() is not None:
             _wait_for_group(program.pid)

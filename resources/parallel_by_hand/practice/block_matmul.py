@@ -2,11 +2,10 @@
 
 import os
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, product
 from multiprocessing import get_context
 from time import perf_counter, process_time
+from unittest import mock
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from sidebyside.programs.run_program import end_with_parent
 
 # "spawn" is the one start method that Linux, macOS and Windows have in common.
 spawn = get_context("spawn")
+ONE_THREAD_EACH = dict.fromkeys(  # so workers let the library compute
+    ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"
+)
 shared: dict[str, np.ndarray] = {}  # in a worker: the three matrices
 
 
@@ -25,9 +27,7 @@ def matrix_strips(size: int, cuts: int) -> list[slice]:
 
 def matrix_blocks(size: int, cuts: int) -> list[tuple[slice, slice]]:
     """The rows and columns of each block of the product: cuts x cuts of them."""
-    return [
-        (r, c) for r in matrix_strips(size, cuts) for c in matrix_strips(size, cuts)
-    ]
+    return list(product(matrix_strips(size, cuts), repeat=2))
 
 
 def multiply_sent(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -52,21 +52,6 @@ def _attach(size: int, memory: dict) -> None:
     shared.update(_as_matrices(size, memory))
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers started inside let the library compute with one thread."""
-    names = "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"
-    before = {name: os.environ.get(name) for name in names}
-    os.environ |= dict.fromkeys(names, "1")
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
-
-
 class BlockProduct:
     """A, B and C in shared memory; C = A B, in `cuts` x `cuts` blocks.
 
@@ -83,7 +68,7 @@ class BlockProduct:
             matrix[:] = dice.standard_normal((size, size))
 
     def __enter__(self) -> "BlockProduct":
-        with _one_thread_each():
+        with mock.patch.dict(os.environ, ONE_THREAD_EACH):
             self.pool = spawn.Pool(self.workers, _attach, self.attached)
             self.pool.map(abs, range(self.workers))  # they have started
         return self

@@ -36,10 +36,7 @@ def _change(time: float, state: np.ndarray, mu: float) -> tuple[float, float]:
 
 
 def solve_oscillator(mu: float, x: float, times: np.ndarray | None = None):
-    """The oscillator's path from rest at x, by Runge-Kutta with steps that vary.
-
-    At the given times, or at those that the solver chose itself.
-    """
+    """The oscillator's path from rest at x, by Runge-Kutta with steps that vary."""
     return solve_ivp(
         _change, (0, SECONDS), (x, 0.0), method="RK45", t_eval=times,
         args=(mu,), rtol=1e-4, atol=1e-6,

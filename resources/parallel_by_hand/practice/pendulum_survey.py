@@ -6,10 +6,7 @@ import numpy as np
 
 
 def period(angle: float) -> float:
-    """The time that a pendulum takes for one swing, by many small steps.
-
-    It starts at rest at `angle`; from far up it takes longer to come down.
-    """
+    """The time that a pendulum takes for one swing, by many small steps."""
     step, velocity, time = 1e-4, 0.0, 0.0
     while angle > 0:
         velocity -= math.sin(angle) * step

@@ -1,5 +1,6 @@
 """What a search has found: tables, why the first is first, and its picture."""
 
+import textwrap
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -137,14 +138,16 @@ def why_best(best: SimulatedStep, kinds: dict[str, BestOfKind]) -> str:
 def print_why(survey: StrategySurvey, best: SimulatedStep) -> None:
     """Why the best plan is best, and the best of each kind that is possible."""
     kinds = best_of_kinds(survey)
-    print(f"why: {why_best(best, kinds)}\n\nthe best of each kind, data×tensor×pipe")
+    print(textwrap.fill(f"why: {why_best(best, kinds)}", 95, subsequent_indent="  "))
+    print("\nthe best of each kind, data×tensor×pipe")
     for name, kind in kinds.items():
         if kind.needs:
             row = f"{'none':>10}  {'':9}"
             if kind.step:
                 split = "×".join(map(str, split_of(kind.step.strategy)))
                 row = f"{kind.step.seconds:8,.2f} s  {split:9}"
-            print(f"{name:<24}{row} {kind.loses_to(best)}")
+            row = f"{name:<24}{row} {kind.loses_to(best)}"
+            print(textwrap.fill(row, 100, subsequent_indent=" " * 46))
 
 
 def print_place(

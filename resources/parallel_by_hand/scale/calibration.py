@@ -40,11 +40,6 @@ def step_seconds(measured: Sequence[MeasuredStep]) -> float:
     return float(typical_seconds(slowest))
 
 
-def _measured_link() -> Link:
-    """Of two ranks of this machine, from all-reduces of several sizes."""
-    return link_of_rings(run_ranks(time_rings, RING_SIZES, world_size=2)[0])
-
-
 def link_of_rings(timed: dict[int, list[float]]) -> Link:
     """The calibrated link, 10b's line: fitted to the shortest times of rings.
 
@@ -67,7 +62,7 @@ def calibrate(rounds: int = 5) -> Cluster:
     """
     roofs = run_ranks(_measure_roof, world_size=2)
     peak, bandwidth = (min(column) for column in zip(*roofs, strict=True))
-    link = _measured_link()
+    link = link_of_rings(run_ranks(time_rings, RING_SIZES, world_size=2)[0])
     machine = Cluster(2, 1, peak, 1.0, MEMORY, bandwidth, link, link)
     alone = Strategy(micro_batch=CALIBRATED_BATCH, state=SINGLE)
     task = CALIBRATED_ON, alone, CALIBRATED_BATCH, rounds
@@ -76,10 +71,7 @@ def calibrate(rounds: int = 5) -> Cluster:
 
 
 def _fit_efficiency(machine: Cluster, seconds: float) -> float:
-    """The efficiency with which the calibration's step takes so many seconds.
-
-    Found by halving an interval: a step takes less time with more efficiency.
-    """
+    """The efficiency with which the calibration's step takes so many seconds."""
     alone = replace(machine, gpus_per_node=1)
     strategy = Strategy(micro_batch=CALIBRATED_BATCH, state=SINGLE)
     low, high = 0.001, 4.0

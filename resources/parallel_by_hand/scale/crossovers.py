@@ -40,7 +40,7 @@ def _crossover_curves(
     return CrossoverCurves(x, *map(list, zip(*map(pair, x), strict=True)))
 
 
-def _sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
+def _sequences_curves() -> CrossoverCurves:
     """Sequences for each GPU: seconds of computing, and of data parallel's all-reduce.
 
     1.7 billion parameters on 128 GPUs, nothing overlapped or computed again. What if a
@@ -55,7 +55,7 @@ def _sequences_curves(counts: Iterable[int] = range(1, 9)) -> CrossoverCurves:
         spent = simulate_step(model, one_card, strategy, 128 * count).spent
         return spent["computing"], spent["data"]
 
-    return _crossover_curves(counts, pair)
+    return _crossover_curves(range(1, 9), pair)
 
 
 def fixed_batch_step(name: str, gpus: int) -> SimulatedStep:
@@ -66,19 +66,17 @@ def fixed_batch_step(name: str, gpus: int) -> SimulatedStep:
     return simulate_step(model, selene(gpus), strategy, paper.TABLE_2_BATCH)
 
 
-def _fixed_batch_curves(
-    counts: Iterable[int] = (192, 384, 768, 1536),
-) -> CrossoverCurves:
+def _fixed_batch_curves() -> CrossoverCurves:
     """GPUs: seconds of ZeRO-3, and of pipeline, tensor and data parallel together."""
 
     def pair(gpus: int) -> tuple[float, ...]:
         steps = (fixed_batch_step(way, gpus) for way in ("ZeRO-3", "PTD"))
         return tuple(step.seconds for step in steps)
 
-    return _crossover_curves(counts, pair)
+    return _crossover_curves((768, 1536), pair)
 
 
-def _micro_batch_curves(counts: Iterable[int] = range(4, 41, 4)) -> CrossoverCurves:
+def _micro_batch_curves() -> CrossoverCurves:
     """Micro-batches: seconds of tensor parallel, and of a pipeline, within a machine.
 
     18.4 billion parameters on one machine of eight GPUs, all of them in one group.
@@ -92,7 +90,7 @@ def _micro_batch_curves(counts: Iterable[int] = range(4, 41, 4)) -> CrossoverCur
         steps = (simulate_step(model, cluster, s, count) for s in (tensor, pipeline))
         return tuple(step.seconds for step in steps)
 
-    return _crossover_curves(counts, pair)
+    return _crossover_curves(range(4, 41, 4), pair)
 
 
 def three_crossovers() -> dict[str, CrossoverCurves]:
@@ -114,8 +112,8 @@ WORDS = {  # x, the first curve, the second
 LABELS = {  # which point they stand at, how far from it, how they are aligned
     "computing": (4, (-8, 6), "right"),
     "all-reduce": (-1, (0, -12), "right"),
-    "ZeRO-3": (2, (-4, -14), "right"),
-    "PTD": (1, (8, 4), "left"),
+    "ZeRO-3": (0, (2, -24), "left"),
+    "PTD": (0, (12, 0), "left"),
     "tensor": (-1, (-22, 0), "right"),
     "pipeline": (-1, (0, -40), "right"),
 }

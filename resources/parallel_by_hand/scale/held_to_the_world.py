@@ -38,11 +38,7 @@ def worst_miss(misses: list[float]) -> float:
 
 
 def implied_links(held: HeldToTheWorld) -> tuple[float, float]:
-    """What the world's rows allow: bytes per second of data parallel's messages.
-
-    The least if messages had the whole step, the most if they had only what computing
-    left over; computing takes as long as simulated.
-    """
+    """What the world's rows allow: bytes per second of data parallel's messages."""
     simulated = held.step
     seconds = simulated.seconds * held.teraflops / held.run.teraflops
     moved, computing = simulated.sent["data"], simulated.spent["computing"]

@@ -28,21 +28,14 @@ NOTHING = -1  # needed by the first piece of a micro-batch
 
 
 class KeptTimetable(NamedTuple):
-    """The timetable kept: each piece of work in a possible order, its rank and needs.
-
-    `work` is kind * stages + stage, with F, B, W as kinds 0, 1, 2. `needed` is the
-    place of the piece on a neighbouring stage that must be done before. `links` is the
-    number of the link that carries the result (two for each rank, and one for results
-    that go nowhere), `instructions` are lesson 15's. `kept` are the forwards that each
-    rank keeps at most.
-    """
+    """The timetable kept: pieces of work in a possible order, their ranks and needs."""
 
     ranks: list[int]
-    work: list[int]
-    needed: list[int]
-    links: list[int]
-    instructions: list[str]
-    kept: tuple[int, ...]
+    work: list[int]  # kind * stages + stage, with F, B, W as kinds 0, 1, 2
+    needed: list[int]  # the place of the piece on a neighbouring stage that comes first
+    links: list[int]  # that carry results: two for each rank, one for what goes nowhere
+    instructions: list[str]  # lesson 15's
+    kept: tuple[int, ...]  # the forwards that each rank keeps at most
 
     def run(
         self, seconds: list[float], travel: float, sending: float

@@ -26,10 +26,7 @@ KNOWN_MODELS = {  # layers, hidden, heads, sequence, vocabulary
 
 
 def model_from_config(path: Path) -> Model:
-    """The model of a Hugging Face `config.json`, as far as the simulator knows it.
-
-    Raises ValueError if the file is no such thing.
-    """
+    """The model of a Hugging Face `config.json`, as far as the simulator knows it."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return Model(

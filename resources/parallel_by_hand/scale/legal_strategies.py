@@ -108,10 +108,7 @@ def legal_strategies(
 def why_no_strategy(
     model: Model, cluster: Cluster, batch: int, wanted: dict[str, int] | None = None
 ) -> str:
-    """A sentence that says why nothing is legal; "" if something is.
-
-    `wanted` fixes some of the degrees "data", "tensor" and "pipeline".
-    """
+    """A sentence that says why nothing is legal; "" if something is."""
     wanted, reasons = wanted or {}, []
     for split in _splits_of(cluster.gpus):
         names = "data", "tensor", "pipeline"

@@ -16,11 +16,7 @@ LONG = 4  # micro-batches for each rank: a step with more repeats itself
 
 
 class PlanOfPipeline(NamedTuple):
-    """A schedule of lesson 15, and the seconds of its stages. `chunks` as there.
-
-    A message to the next stage, or back, takes `travel` seconds, of which it keeps the
-    link busy for `sending`, and no rank.
-    """
+    """A schedule of lesson 15, and the seconds of its stages. `chunks` as there."""
 
     name: str
     ranks: int
@@ -28,8 +24,8 @@ class PlanOfPipeline(NamedTuple):
     chunks: int
     forward: Times
     backward: Times
-    travel: float = 0.0
-    sending: float = 0.0
+    travel: float = 0.0  # seconds of a message to the next stage, or back
+    sending: float = 0.0  # those of them in which it keeps the link busy, and no rank
 
     def kept(self) -> KeptTimetable:
         return kept_timetable(self.name, self.ranks, self.microbatches, self.chunks)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from textwrap import wrap
 
 from parallel_by_hand.scale.legal_strategies import Ways, legal_strategies
 from parallel_by_hand.scale.plan_search import memory_of_strategy
@@ -52,11 +53,13 @@ def print_facts(step: SimulatedStep, tokens: float | None) -> None:
         f"{step.model_utilisation:.1%}, hardware {step.hardware_utilisation:.1%}"
     )
     parts = (f"{part} {size:.1f}" for part, size in facts["memory_gb"].items() if size)
-    print(f"GB on the fullest GPU, of {facts['room_gb']:.1f} "
-          f"({step.cluster.memory / 2**30:.1f} GiB): {', '.join(parts)}")  # fmt: skip
+    room = f"{facts['room_gb']:.1f} ({step.cluster.memory / 2**30:.1f} GiB)"
+    print(f"GB on the fullest GPU, of {room}:\n  {', '.join(parts)}")
     print_training(step, tokens)
     for program, flags in flags_of_plan(step).items():
-        print(f"{program}: {flags}")
+        said = f"{program}: {flags.replace(' = ', '=')}"
+        lines = wrap(said, 95, break_on_hyphens=False)
+        print((" \\\n  " if flags.startswith("--") else "\n  ").join(lines))
 
 
 def print_training(step: SimulatedStep, tokens: float | None) -> None:

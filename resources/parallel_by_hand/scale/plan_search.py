@@ -141,11 +141,7 @@ def rank_of_split(
     split: Split,
     among: Callable[[Strategy], bool] = lambda strategy: True,
 ) -> tuple[int, int, SimulatedStep, SimulatedStep]:
-    """Where the search finds a (data, tensor, pipeline) among all that fit somehow.
-
-    Each split counts with the best that can be made of it. Returns its place, how many
-    there are, its step, and the step of the best split.
-    """
+    """Where the search finds a (data, tensor, pipeline) among all that fit somehow."""
     fitting = {split_of(strategy) for strategy in filter(among, survey.bounds)}
     if split not in fitting:
         raise ValueError(f"nothing with the split {split} fits into memory")

@@ -16,10 +16,7 @@ def selene(gpus: int) -> Cluster:
 
 
 class PublishedRun(NamedTuple):
-    """What was run, and the TF/s per GPU that the paper reports.
-
-    `recomputation` is counted in them: "full" for Megatron's, "none" for Llama 3's.
-    """
+    """What was run, and the TF/s per GPU that the paper reports."""
 
     name: str
     model: Model
@@ -27,7 +24,7 @@ class PublishedRun(NamedTuple):
     strategy: Strategy
     batch: int
     teraflops: float
-    counted: str = "full"
+    counted: str = "full"  # the recomputation in `teraflops`; Llama 3's have "none"
 
 
 def gpt(layers: int, hidden: int, heads: int) -> Model:

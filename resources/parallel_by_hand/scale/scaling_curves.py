@@ -1,7 +1,4 @@
-"""Strong and weak scaling, from one core of this machine to ten thousand GPUs.
-
-Each point is the throughput of each worker, relative to the first point of its series.
-"""
+"""Strong and weak scaling, from one core of this machine to ten thousand GPUs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

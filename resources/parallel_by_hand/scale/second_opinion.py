@@ -31,10 +31,7 @@ def with_slower_links(cluster: Cluster, share: float = SHARE_OF_LINK) -> Cluster
 
 
 def second_opinion(model: Model, cluster: Cluster, batch: int) -> SecondOpinion | None:
-    """Plan with all cards, then look at what is best with slower links.
-
-    None if nothing fits into memory. Raises ValueError if nothing is legal.
-    """
+    """Plan with all cards, then look at what is best with slower links."""
     survey = survey_strategies(model, cluster, batch)
     if not survey.memory:
         raise ValueError("no strategy is legal")

@@ -38,15 +38,11 @@ from parallel_by_hand.sharding.ledger import Ledger
 
 @dataclass(frozen=True)
 class _RankEnd:
-    """What a rank of the pipeline does after its last backward, in seconds.
+    """What a rank of the pipeline does after its last backward, in seconds."""
 
-    `messages` are those of data parallel that nothing hides, and the sums of what two
-    ranks hold; `after` is ZeRO's all-gather, behind the update.
-    """
-
-    messages: float
+    messages: float  # data parallel's that nothing hides, and sums of what two hold
     update: float
-    after: float
+    after: float  # ZeRO's all-gather
 
     @property
     def total(self) -> float:
@@ -55,22 +51,16 @@ class _RankEnd:
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """What `simulate_step` says of one step. Lists are by rank of the pipeline.
-
-    `seconds` is the step's time, `bubble` lesson 15's share of waiting in the pipeline
-    (a stage that hands on a tensor goes on while the message travels), `sent` the
-    bytes that a GPU sends to its group "tensor", "pipeline" and "data", and "expert"
-    where there is one.
-    """
+    """What `simulate_step` says of one step. Lists are by rank of the pipeline."""
 
     model: Model
     cluster: Cluster
     strategy: Strategy
     batch: int
     seconds: float
-    bubble: float
+    bubble: float  # lesson 15's share of waiting; a stage goes on while messages travel
     ledgers: list[Ledger]
-    sent_by_ranks: list[dict[str, float]]
+    sent_by_ranks: list[dict[str, float]]  # bytes to a GPU's groups, such as "tensor"
     stages: list[StageTimes]
     ends: list[_RankEnd]
     planned: PlanOfPipeline

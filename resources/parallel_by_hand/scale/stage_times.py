@@ -9,16 +9,12 @@ from parallel_by_hand.scale.training_plan import Cluster, Model, Strategy
 
 
 class PassageThroughStage(NamedTuple):
-    """A micro-batch's way through a stage: seconds of computing, and of messages.
-
-    What is handed on travels while the stage goes on; `pipeline` is what it slows that
-    down by.
-    """
+    """A micro-batch's way through a stage: seconds of computing, and of messages."""
 
     computing: float
     tensor: float
     data: float
-    pipeline: float
+    pipeline: float  # by which what is handed on, meanwhile, slows the stage down
     expert: float = 0.0
 
     @property

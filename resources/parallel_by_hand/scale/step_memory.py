@@ -68,11 +68,7 @@ def numbers_of_ranks(model: Model, strategy: Strategy) -> list[int]:
 
 
 def layer_activations(model: Model, strategy: Strategy, scores: bool = True) -> float:
-    """Memory of a layer for one micro-batch, in bytes, with nothing computed again.
-
-    Korthikanti et al. 2022, equations 1, 2 and 4; without the attention's `scores`
-    it is what selective recomputation keeps.
-    """
+    """Memory of a layer for one micro-batch, in bytes, with nothing computed again."""
     way = "gather twice" if strategy.sequence_parallel else "tensor"
     heads = model.heads if scores and not strategy.fused_attention else 0
     size = LayerSize(model.sequence, strategy.micro_batch, model.hidden, heads)
@@ -97,10 +93,7 @@ def _other_shape(model: Model, strategy: Strategy) -> float:
 
 
 def kept_activations(model: Model, strategy: Strategy) -> float:
-    """Memory of a layer for one micro-batch under the strategy's recomputation.
-
-    "full" keeps the layer's input, 2 s b h, whole on every tensor rank.
-    """
+    """Memory of a layer for one micro-batch under the strategy's recomputation."""
     if strategy.recomputation == "full":
         return strategy.state.parameters * hidden_numbers(model, strategy)
     return layer_activations(model, strategy, strategy.recomputation == "none")

@@ -124,11 +124,7 @@ def _gathered_keys(model: Model, cluster: Cluster, strategy: Strategy) -> StepMe
 def expert_messages(
     model: Model, cluster: Cluster, strategy: Strategy
 ) -> tuple[StepMessage, StepMessage]:
-    """Messages of one layer and one micro-batch, of its experts: forward, backward.
-
-    All-to-alls take tokens to their experts, and home. Each GPU sends over NVLink and
-    its own card at the same time.
-    """
+    """Messages of one layer and one micro-batch, of its experts: forward, backward."""
     numbers = model.experts_per_token * hidden_numbers(model, strategy)
     size = strategy.state.parameters * numbers / strategy.expert  # to each of them
     size /= strategy.tensor if strategy.sequence_parallel else 1
@@ -187,16 +183,12 @@ def tied_messages(model: Model, cluster: Cluster, strategy: Strategy) -> StepMes
 
 
 class DataMessages(NamedTuple):
-    """Data parallel's messages on one rank of the pipeline, by when they are sent.
+    """Data parallel's messages on one rank of the pipeline, by when they are sent."""
 
-    `forward` and `backward` belong to every micro-batch; `once` to a step, between the
-    last backward and the update; `after` follows the update.
-    """
-
-    forward: StepMessage = StepMessage()
+    forward: StepMessage = StepMessage()  # of every micro-batch
     backward: StepMessage = StepMessage()
-    once: StepMessage = StepMessage()
-    after: StepMessage = StepMessage()
+    once: StepMessage = StepMessage()  # between the last backward and the update
+    after: StepMessage = StepMessage()  # the update
 
 
 def data_messages(

@@ -9,10 +9,7 @@ MOST_ROWS = 8  # ranks in a table; of more, the first and the last ones are show
 
 
 def print_step(step: SimulatedStep) -> None:
-    """Time, utilisation, memory by rank, bytes by group, cost and energy.
-
-    Times are the average GPU's, bytes those that the busiest one sends.
-    """
+    """Time, utilisation, memory by rank, bytes by group, cost and energy."""
     model, strategy = step.model, step.strategy
     count = strategy.micro_batches(step.batch)
     active = (

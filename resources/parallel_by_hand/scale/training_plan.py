@@ -13,26 +13,19 @@ RECOMPUTATIONS = "none", "selective", "full"
 
 @dataclass(frozen=True)
 class Model:
-    """A plan's model, GPT-like: output and input share one table of the vocabulary.
-
-    With a vocabulary of 0 it is its layers alone, as our measured runs are. Grouped
-    queries have fewer `kv_heads`; `mlp` is the width between the MLP's products (0:
-    four times `hidden`), of which a `gated` one has three. Of `experts` MLPs each token
-    goes through `experts_per_token`. A model that is not `tied` has another table for
-    the output, and no table of positions.
-    """
+    """A plan's model, GPT-like: output and input share one table of the vocabulary."""
 
     layers: int
     hidden: int
     heads: int
     sequence: int
-    vocabulary: int
-    kv_heads: int = 0
-    mlp: int = 0
-    gated: bool = False
-    experts: int = 1
-    experts_per_token: int = 1
-    tied: bool = True
+    vocabulary: int  # 0: the layers alone, as our measured runs are
+    kv_heads: int = 0  # fewer than heads, if queries are grouped; 0: as many
+    mlp: int = 0  # the width between the MLP's products; 0: four times `hidden`
+    gated: bool = False  # an MLP of three products, not two
+    experts: int = 1  # MLPs of a layer
+    experts_per_token: int = 1  # those that a token goes through
+    tied: bool = True  # else another table for the output, and none of positions
 
     @property
     def kv_hidden(self) -> int:
@@ -87,36 +80,24 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A plan's cluster, `nodes` of `gpus_per_node`. All sizes are those of one GPU.
-
-    `peak_flops` are operations per second by the data sheet, `efficiency` the share of
-    them that large products reach. `memory` is in bytes, `memory_bandwidth` in bytes
-    per second. `price` is for an hour, `watts` while it works.
-
-    `attention` is the efficiency of the scores' products; 0 is that of all others. With
-    `ring_of_all_cards` the members of a group in one node use a card each, as NCCL
-    does. Hidden messages slow computing down by their time, times `contention`. What
-    lies between products moves its bytes `passes` times: 2 is to write and read them
-    once. No layer's forward is faster than `launch`, in seconds. Of the memory,
-    `reserve` bytes go to the driver's context, NCCL's buffers, and gaps.
-    """
+    """A plan's cluster, `nodes` of `gpus_per_node`. All sizes are those of one GPU."""
 
     gpus_per_node: int
     nodes: int
-    peak_flops: float
-    efficiency: float
-    memory: float
-    memory_bandwidth: float
+    peak_flops: float  # operations per second, by the data sheet
+    efficiency: float  # the share of them that large products reach
+    memory: float  # bytes
+    memory_bandwidth: float  # bytes per second
     link_within: Link
     link_between: Link
-    price: float = 0.0
-    watts: float = 0.0
-    ring_of_all_cards: bool = False
-    attention: float = 0.0
-    contention: float = 0.0
-    passes: float = 2.0
-    launch: float = 0.0
-    reserve: float = 0.0
+    price: float = 0.0  # for an hour
+    watts: float = 0.0  # while it works
+    ring_of_all_cards: bool = False  # do a group's members in a node use a card each?
+    attention: float = 0.0  # the efficiency of the scores' products; 0: as all others'
+    contention: float = 0.0  # the share of a hidden message's time by which it slows
+    passes: float = 2.0  # over the bytes between products; 2: written and read once
+    launch: float = 0.0  # seconds that a layer's forward takes at least
+    reserve: float = 0.0  # bytes for the driver's context, NCCL's buffers, and gaps
 
     @property
     def gpus(self) -> int:
@@ -127,37 +108,27 @@ class Cluster:
 class Strategy:
     """The strategy of a plan: how many GPUs split what. Their product is all GPUs.
 
-    `shard_stage` is 0 (plain data parallel) to 3 of ZeRO. `micro_batch` counts
-    sequences. `schedule` is one of lesson 15's; `chunks` are the thin stages of a rank
-    in the interleaved one. With `overlap`, messages of data parallel travel while
-    backward computes. `state` is the bytes of each parameter, gradient and optimiser;
-    numbers travel in the parameters' type. No bytes of gradients mean that the weights
-    are frozen and adapters are trained (LoRA); gradients without an optimiser, that it
-    is off-loaded: the host keeps its state, and updates. `fused_attention` keeps no
-    scores, and goes without dropout. `context` ranks share a sequence and gather its
-    keys and values. `hybrid` groups of data-parallel ranks hold all
-    shards each (FSDP's hybrid sharding). `expert` neighbouring data-parallel ranks
-    share out the experts, and send each token to those that it meets: to all alike.
-    `logit` is the bytes of each logit at the peak: a fused cross entropy has one copy
-    in float32, a plain one three.
+    A `state` without bytes of gradients means that the weights are frozen and adapters
+    are trained (LoRA); gradients without an optimiser, that it is off-loaded: the host
+    keeps its state, and updates.
     """
 
     data: int = 1
     tensor: int = 1
     pipeline: int = 1
-    shard_stage: int = 0
-    micro_batch: int = 1
-    schedule: str = "1f1b"
+    shard_stage: int = 0  # plain data parallel, to 3 of ZeRO
+    micro_batch: int = 1  # sequences
+    schedule: str = "1f1b"  # one of lesson 15's
     recomputation: str = "none"
     sequence_parallel: bool = False
-    overlap: bool = False
-    chunks: int = 2
-    state: StateBytes = MIXED
-    fused_attention: bool = False
-    context: int = 1
-    hybrid: int = 1
-    expert: int = 1
-    logit: int = 4
+    overlap: bool = False  # do data parallel's messages travel during backward?
+    chunks: int = 2  # thin stages of a rank, if the schedule is interleaved
+    state: StateBytes = MIXED  # of each number; they travel in the parameters' type
+    fused_attention: bool = False  # keeps no scores, and goes without dropout
+    context: int = 1  # ranks that share a sequence, and gather its keys and values
+    hybrid: int = 1  # groups of data-parallel ranks that hold all shards each (FSDP)
+    expert: int = 1  # neighbouring data-parallel ranks that share out the experts
+    logit: int = 4  # bytes of each at the peak: one float32 if fused, plain three
 
     @property
     def gpus(self) -> int:
@@ -201,10 +172,7 @@ class Strategy:
 def why_impossible(
     model: Model, cluster: Cluster, strategy: Strategy, batch: int
 ) -> str:
-    """One sentence that says why this plan cannot run, or "" if it can.
-
-    Memory is not looked at: `SimulatedStep.fits` says whether there is enough.
-    """
+    """One sentence that says why this plan cannot run, or "" if it can."""
     s = strategy
     if s.gpus != cluster.gpus:
         context = (" x context", f" x {s.context}") if s.context > 1 else ("", "")

@@ -66,10 +66,7 @@ def fewest_updates(target: float, sizes=SIZES) -> dict[int, tuple[float, float]]
 
 
 def fit_knee(updates: dict[int, float]) -> tuple[float, float]:
-    """Where noise stops to matter: (fewest, knee) of fewest * (1 + knee / batch).
-
-    The form is McCandlish et al.'s. At a batch of `knee` it takes twice the fewest.
-    """
+    """Where noise stops to matter: (fewest, knee) of fewest * (1 + knee / batch)."""
     batches, counts = np.array(list(updates)), np.array(list(updates.values()))
     knees = np.geomspace(0.1, 10_000, 2000)[:, None]
     ratios = np.log(counts) - np.log(1 + knees / batches)

@@ -11,11 +11,6 @@ from torch import Tensor, nn
 from parallel_by_hand.collectives.eight_collectives import exchange
 
 
-def _shard_length(numbers: int, ranks: int) -> int:
-    """Numbers in one of `ranks` equal shards; the last one may end with padding."""
-    return -(-numbers // ranks)
-
-
 def parameters_by_layer(module: nn.Module) -> list[list[nn.Parameter]]:
     """The trained parameters, a list for each child of the module that has any."""
     lists = [[p for p in c.parameters() if p.requires_grad] for c in module.children()]
@@ -54,7 +49,7 @@ class FlatParameters:
     def zeros(self) -> Tensor:
         """A flat tensor with room for one number for each of the parameters'."""
         ranks = dist.get_world_size(self.group)
-        length = _shard_length(self.numbers, ranks)
+        length = -(-self.numbers // ranks)  # of a shard; the last may end with padding
         return self.parameters[0].detach().new_zeros(length * ranks)
 
     def views_of(self, flat: Tensor) -> list[Tensor]:

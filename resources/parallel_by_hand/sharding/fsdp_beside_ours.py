@@ -65,10 +65,7 @@ def count_fsdp2_names(names: list[str]) -> dict[str, int]:
 
 
 def count_hybrid_collectives(width: int = 16) -> tuple[dict[str, int], float]:
-    """Runs in each of four ranks: shards within pairs, replicas across them.
-
-    The collectives of one step, and the share of the parameters that a rank keeps.
-    """
+    """Runs in each of four ranks: shards within pairs, replicas across them."""
     from torch.distributed.device_mesh import init_device_mesh
 
     mesh = init_device_mesh(device().type, (2, 2), mesh_dim_names=("replica", "shard"))

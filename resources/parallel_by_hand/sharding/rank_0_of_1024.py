@@ -23,10 +23,7 @@ def make_language_model(layers: int, width: int, vocabulary: int) -> nn.Sequenti
 def kept_by_rank_0(
     ranks: int, layers: int = 36, width: int = 4096, vocabulary: int = 51_200
 ) -> tuple[int, int]:
-    """Numbers of the whole model, and those that rank 0 keeps under FSDP2.
-
-    Needs a process without a group, and ends without one.
-    """
+    """Numbers of the whole model, and those that rank 0 keeps under FSDP2."""
     from torch.distributed.fsdp import fully_shard
     from torch.testing._internal.distributed.fake_pg import FakeStore
 

@@ -52,10 +52,7 @@ class _NappingLayer(nn.Linear):
 
 @contextmanager
 def _slow_link(milliseconds: float) -> Iterator[None]:
-    """Inside, the ring takes so long to scatter, or to gather, one layer's shards.
-
-    Messages go through as always, and a sleep makes up the time, as in lesson 11b.
-    """
+    """Inside, the ring takes so long to scatter, or to gather, one layer's shards."""
     layer = 128 * 128 * 4  # bytes
 
     def slowed(ring):

@@ -35,23 +35,8 @@ class SixteenBitsOutcome(NamedTuple):
     unchanged: float  # the share of the weights that the last update left as it was
 
 
-def _make_classifier() -> nn.Sequential:
-    torch.manual_seed(0)
-    layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
-    return nn.Sequential(*layers).to(device())
-
-
 def _flat_copy(tensors: list[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
-
-
-def _backward_of_part(
-    model: nn.Module, images: Tensor, labels: Tensor, parts: int, scale: int
-) -> None:
-    """The gradients of one of so many equal parts of a batch, times `scale`."""
-    dtype = next(model.parameters()).dtype
-    loss = F.cross_entropy(model(images.to(dtype)).float(), labels)
-    (loss / parts * scale).backward()
 
 
 def train_in_format(
@@ -62,7 +47,9 @@ def train_in_format(
     Its loss is divided by `parts`, as if others had the rest; we multiply the gradients
     by `parts` in float32, as if all the other parts had the same ones.
     """
-    model = _make_classifier().to(format.dtype)
+    torch.manual_seed(0)
+    layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
+    model = nn.Sequential(*layers).to(device(), format.dtype)
     weights = list(model.parameters())
     masters = [w.detach().float() if format.master else w for w in weights]
     adam = torch.optim.Adam(masters, lr=lr, foreach=False)
@@ -70,7 +57,9 @@ def train_in_format(
     zeros = math.nan
     for batch in epochs * list(torch.arange(len(images)).split(64)):
         model.zero_grad()
-        _backward_of_part(model, images[batch], labels[batch], parts, format.scale)
+        scores = model(images[batch].to(format.dtype)).float()
+        loss = F.cross_entropy(scores, labels[batch])
+        (loss / parts * format.scale).backward()
         if math.isnan(zeros):
             grads: list[Any] = [w.grad for w in weights]  # there after backward
             zeros = (_flat_copy(grads) == 0).double().mean().item()

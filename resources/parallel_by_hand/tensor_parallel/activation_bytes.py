@@ -58,10 +58,7 @@ class LayerSize(NamedTuple):
 def kept_by_layer(
     way: str, size: LayerSize, dropout: str = "bytes", attention: str = "plain"
 ) -> int:
-    """Runs in each rank: activation bytes kept by forward, in bfloat16.
-
-    `way` is "tensor", "sequence" or "gather twice". With one rank all are the whole.
-    """
+    """Runs in each rank: activation bytes kept by forward, in bfloat16."""
     streams = "equal" if way == "tensor" else "own"  # after the sum
     inside = _choose_dropout(dropout, 0, "own")
     attend = partial(blocks.causal_attention, drop=inside)

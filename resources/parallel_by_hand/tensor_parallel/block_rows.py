@@ -4,7 +4,6 @@
 # pyright: reportArgumentType=false, reportOptionalOperand=false
 
 import torch
-from torch import nn
 
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.model_parallel.transformer_block import (
@@ -27,17 +26,11 @@ def block_cut_by_neuron(
     if way != "tensor":
         x = own_positions(x).contiguous()
     with messages_of_ours(), MessageMeter() as meter, KeptBytes(mine) as kept:
-        _take_block_step(
-            mine, x, x.numel() if way == "tensor" else batch * length * width
-        )
+        outputs = batch * length * width  # of all ranks
+        (mine(x.requires_grad_()).square().sum() / outputs).backward()
     return BlockCost(
         sum(p.nbytes for p in mine.parameters()), kept.peak, meter.bytes_sent
     )
-
-
-def _take_block_step(block: nn.Module, x: torch.Tensor, numbers: int) -> None:
-    """Forward and backward; the loss is the mean square of all `numbers` outputs."""
-    (block(x.requires_grad_()).square().sum() / numbers).backward()
 
 
 def compare_split_block(way: str = "tensor") -> dict:

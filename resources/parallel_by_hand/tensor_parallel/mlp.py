@@ -88,10 +88,7 @@ def _run_forward(
 
 
 def gap_to_whole(split: nn.Module, whole: nn.Module, of=lambda p: p) -> float:
-    """How far this rank's parts are from those of the unsplit MLP, at most.
-
-    `of` says what is compared: the parameters themselves, or what it takes of them.
-    """
+    """How far this rank's parts are from those of the unsplit MLP, at most."""
     named, gaps = dict(whole.named_parameters()), []
     for name, parameter in split.named_parameters():
         expected = of(named[name])

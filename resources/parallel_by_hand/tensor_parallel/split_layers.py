@@ -63,10 +63,7 @@ class GatherColumns(torch.autograd.Function):
 
 
 class GatheredColumns(ColumnParallel):
-    """The naive way: each rank computes its neurons, then all get the whole output.
-
-    The number of ranks must divide the number of outputs.
-    """
+    """The naive way: each rank computes its neurons, then all get the whole output."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return GatherColumns.apply(super().forward(x))

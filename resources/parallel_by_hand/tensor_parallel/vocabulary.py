@@ -23,10 +23,7 @@ def first_own_word(words: int) -> int:
 
 
 def look_up_own_words(table: Tensor, tokens: Tensor, first: int) -> Tensor:
-    """The rows of this rank's words; zeros for words that other ranks hold.
-
-    `table` has this rank's rows, those of the words from `first` on.
-    """
+    """The rows of this rank's words; zeros for words that other ranks hold."""
     mine = (tokens >= first) & (tokens < first + len(table))
     rows = F.embedding((tokens - first) * mine, table)  # words of others: row 0
     return rows * mine[..., None]
@@ -44,13 +41,6 @@ class VocabularyEmbedding(nn.Module):
         return self.leave(look_up_own_words(self.table, tokens, self.first))
 
 
-def _maximum_over_ranks(logits: Tensor) -> Tensor:
-    """The largest logit of each position, of all words; no gradient flows through."""
-    largest = logits.detach().amax(-1)
-    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-    return largest
-
-
 def vocabulary_cross_entropy(logits: Tensor, labels: Tensor, first: int) -> Tensor:
     """The mean loss over all positions, from this rank's columns of the logits.
 
@@ -58,7 +48,9 @@ def vocabulary_cross_entropy(logits: Tensor, labels: Tensor, first: int) -> Tens
     to all-reduces, and nothing backward: the gradient of a logit needs its own softmax
     only. Source: Shoeybi et al., Megatron-LM, 2019.
     """
-    shifted = logits - _maximum_over_ranks(logits)[..., None]
+    largest = logits.detach().amax(-1)  # of each position; no gradient flows through
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    shifted = logits - largest[..., None]
     mine = (labels >= first) & (labels < first + logits.shape[-1])
     place = ((labels - first) * mine)[..., None]
     of_label = sum_over_ranks(shifted.gather(-1, place)[..., 0] * mine)

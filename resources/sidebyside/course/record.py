@@ -80,7 +80,9 @@ def _load_record(path: Path) -> dict:
         record = None
     if isinstance(record, dict):
         record = {part: record.get(part, {}) for part in empty}
-        if all(_is_table_of_record(table) for table in record.values()):
+        tables = [table for table in record.values() if isinstance(table, dict)]
+        entries = [entry for table in tables for entry in table.values()]
+        if len(tables) == len(empty) and all(map(_is_entry_of_record, entries)):
             return record
     _put_broken_record_aside(path)
     return empty
@@ -91,12 +93,8 @@ _KINDS |= {"value": int | float | None, "measured": int | float}
 _KINDS |= {"computed": bool, "simulated": bool}
 
 
-def _is_table_of_record(table: object) -> bool:
-    """Entries by id, and in each what this course has written, or nothing."""
-    return isinstance(table, dict) and all(map(_is_entry_of_record, table.values()))
-
-
 def _is_entry_of_record(entry: object) -> bool:
+    """Whether it has what this course has written, or nothing."""
     return isinstance(entry, dict) and all(
         isinstance(entry[key], kind) for key, kind in _KINDS.items() if key in entry
     )

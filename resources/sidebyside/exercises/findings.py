@@ -183,10 +183,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 300
 
 
 def shown(value: object) -> str:
-    """A short repr, without addresses, whatever the object does.
-
-    A text with spaces, such as "3 of 4 are right", is shown without quotes.
-    """
+    """A short repr, without addresses, whatever the object does."""
     if type(value) is str and " " in value.strip():
         return _clean_finding(value, 600)
     try:

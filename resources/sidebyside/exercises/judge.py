@@ -75,10 +75,7 @@ def find_exercise(id: str) -> Exercise | None:
 
 
 def examine(found: Exercise, answers: tuple, seconds: float | None = None) -> Finding:
-    """Run the check of an exercise in a process of its own. Ends in any case.
-
-    `seconds` stands in for its own limit, unless it runs ranks, which have own limits.
-    """
+    """Run the check of an exercise in a process of its own. Ends in any case."""
     if (finding := findings.finding_unfinished(answers)) is not None:
         return finding
     from sidebyside.ranks.by_value import packed, packed_answer

@@ -18,7 +18,11 @@ from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
 # old copies of lessons still ask for these
-REPLACED = {"09-reduce": "09-museum", "11a-replicas": "11a-stop"}
+REPLACED = {
+    "09-reduce": "09-museum",
+    "11a-replicas": "11a-stop",
+    "15a-balance": "15a-gpipe",
+}
 
 
 def progress(lesson: str | int | None = None) -> None:
@@ -52,10 +56,7 @@ def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
 
 
 def _next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
-    """What was begun; else what is open after the last that is passed, or before.
-
-    In a sentence, and the lesson of an exercise that is among these.
-    """
+    """What was begun; else what is open after the last that is passed, or before."""
     home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
     if begun := [id for id in ids if states[id] not in (NOT_STARTED, PASSED)]:

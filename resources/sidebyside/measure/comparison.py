@@ -8,12 +8,7 @@ from sidebyside.programs.passing import passing_line
 
 
 class Comparison:
-    """Seconds of each alternative in each round, and what follows from them.
-
-    `.seconds`, `.median`, `.speedup` and `.results` are dicts by the alternative's
-    name: all times, their median, the median of the first alternative over that of
-    this one, and what its last call returned.
-    """
+    """Seconds of each alternative in each round, and what follows, by their names."""
 
     def __init__(
         self,
@@ -22,7 +17,7 @@ class Comparison:
         ceiling: float | None,
     ):
         self.seconds = seconds
-        self.results = results
+        self.results = results  # what the last call of each has returned
         self.ceiling = ceiling
         self.median = {name: statistics.median(t) for name, t in seconds.items()}
         first = next(iter(self.median.values()))

@@ -49,12 +49,6 @@ class MessageMeter:
     `batch_isend_irecv`) of `torch.distributed`, whatever name it was imported by, and
     changes none. Collectives are not taken apart: `collectives` names those that were
     called, for the library sends their messages itself.
-
-    After it, and after the trip from a rank to the parent: `messages_sent`,
-    `bytes_sent`, `sent_to[peer]` (bytes for each rank), the same for `received`, and
-    `steps`, how many times the rank went on only when an earlier message was through:
-    messages that are under way together are one step. `not_awaited` counts those that
-    were begun and never waited for.
     """
 
     def __init__(self):

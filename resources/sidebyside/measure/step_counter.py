@@ -1,8 +1,4 @@
-"""A process that counts when told: `python -m sidebyside.measure.step_counter`.
-
-Each line that it reads is a number of seconds; it counts for so long in pure Python and
-answers with steps per second. It ends when nobody can tell it anything any more.
-"""
+"""A process that counts when told: `python -m sidebyside.measure.step_counter`."""
 
 import contextlib
 import signal

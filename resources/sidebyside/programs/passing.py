@@ -12,11 +12,7 @@ PATIENCE = 1  # seconds: what takes no longer says nothing
 
 @contextmanager
 def passing_line() -> Iterator[Callable[[str], None]]:
-    """`with passing_line() as say: say("round 2 of 5")`, for a learner who waits.
-
-    What is said takes the place of what was said before. Afterwards an empty output is
-    left, which no notebook shows; a terminal and a stored page have none.
-    """
+    """`with passing_line() as say: say("round 2 of 5")`, for a learner who waits."""
     began, shown = monotonic(), []
     watched = in_notebook() and not on_solution_page()
 

@@ -8,10 +8,7 @@ from typing import Any
 
 
 def show(obj: Any) -> None:
-    """Show the source code of a function, class or module.
-
-    A lesson shows the code of a demo this way, so that both share one definition.
-    """
+    """Show the source code of a function, class or module."""
     try:
         code = inspect.getsource(inspect.unwrap(obj))
     except (TypeError, OSError, ValueError):

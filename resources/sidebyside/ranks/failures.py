@@ -34,10 +34,7 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 class RankError(RuntimeError):
-    """Some ranks did not return a result; `.outcome` says what came of each.
-
-    Notebooks show its text, not our frames.
-    """
+    """Some ranks did not return a result; `.outcome` says what came of each."""
 
     def __init__(self, outcome: Outcome):
         super().__init__(outcome)

@@ -75,11 +75,7 @@ def write_lane(
     marks: Callable[[Bar], tuple[str, str]],
     idle: str = ".",
 ) -> str:
-    """A lane in so many columns, each for `column` of time from `start` on.
-
-    `marks` gives what stands where a bar begins, and where it goes on; `idle` stands
-    where there is none. All are of one width.
-    """
+    """A lane in so many columns, each for `column` of time from `start` on."""
     cells = [idle] * columns
     longest_first = sorted(bars, key=lambda bar: bar.start - bar.end)
     places = [

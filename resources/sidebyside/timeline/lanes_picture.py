@@ -31,12 +31,7 @@ def draw_lanes(
     width: float = 8,
     height: float | None = None,
 ) -> Figure:
-    """Panels of lanes, by title, one below the other on one time axis.
-
-    Each panel begins at its first bar. Bars are named, and their kinds' colours stand
-    above; the share of idle time, waiting included, stands at the right. A bar that
-    knows its CPU time is filled from below, as high as its share of it.
-    """
+    """Panels of lanes, by title, one below the other on one time axis."""
     panels = {title: _lanes_from_zero(lanes) for title, lanes in panels.items()}
     length = max(extent_of_lanes(lanes)[1] for lanes in panels.values()) or 1.0
     bars = [b for lanes in panels.values() for lane in lanes.values() for b in lane]

@@ -175,10 +175,7 @@ class Timeline:
         return list(dict.fromkeys(span.lane for span in self.spans))
 
     def plot(self, title: str = "", stamp: str = "measured here", **options):
-        """The timeline as a figure: time to the right, one lane per worker.
-
-        `options` are those of `draw_timelines`: width, height, cpu.
-        """
+        """The timeline as a figure: time to the right, one lane per worker."""
         from sidebyside.timeline.picture import draw_timelines
 
         return draw_timelines({title: self}, stamp=stamp, **options)

@@ -11,9 +11,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
+from parallel_by_hand.data_parallel.data_parallel_processes import replicas_agree
 from parallel_by_hand.ddp.ddp_from_scratch import (
     DistributedDataParallel,
-    ddp_replicas_equal,
     fill_buckets,
     make_ddp_model,
     start_all_reduce,
@@ -71,7 +71,7 @@ def steps_of_both(between: nn.Module, micro_batches: int) -> list[tuple]:
         ours, torchs = (r.module.state_dict().values() for r in replicas)
         pairs = zip(ours, torchs, strict=True)
         difference = torch.stack([(a - b).abs().max() for a, b in pairs]).max().item()
-        equal = ddp_replicas_equal(replicas[0])
+        equal = replicas_agree(replicas[0])
         rows.append((abs(losses[0] - losses[1]), difference, equal))
     return rows
 
