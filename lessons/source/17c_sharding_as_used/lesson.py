@@ -20,7 +20,7 @@
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
-# ## The order: 6 minutes
+# ## The order: 7 minutes
 #
 # Write the five lines on cards and let people put them in order. For each pair ask: what
 # breaks the other way round?
@@ -70,7 +70,7 @@ print("both ranks have drawn the same shard:", all(equal))
 # are. Rank 0's weights are the same for any number.
 
 # %% [markdown] tags=["instructor"]
-# ## Sixteen bits: 8 minutes
+# ## Sixteen bits: 9 minutes
 #
 # Ask where the master copy is. Nobody has made one: the shard is it.
 #
@@ -204,7 +204,7 @@ check("17c-bytes", unit_bytes)
 # Gathered, there are 6 rows: 18 + 6 numbers of 2 bytes, 48 in all.
 
 # %% [markdown] tags=["instructor"]
-# ## Switches: 7 minutes
+# ## Switches: 8 minutes
 #
 # Draw four micro-batches as F B F B F B F B and let people mark where a block must be
 # gathered if it is freed after each F, after each B, after both.
@@ -339,7 +339,7 @@ check("17c-switches", backward_of_parts)
 # parts 0 and 1; after part 2 it is freed.
 
 # %% [markdown] tags=["instructor"]
-# ## Recompute and compile: 4 minutes
+# ## Recompute and compile: 5 minutes
 #
 # Ask what is dear to compute and cheap to keep, and the other way round.
 #
@@ -424,7 +424,7 @@ print(f"{both} parameters on both dimensions, {data} on one; norm of all {norm:.
 # gradients by the same number. **Its norm is that of one process.**
 
 # %% [markdown] tags=["instructor"]
-# ## The checkpoint: 3 minutes
+# ## The checkpoint: 4 minutes
 #
 # Ask what must be copied before the next step, and who may write while training goes on.
 
@@ -451,7 +451,7 @@ print("two ranks, on  ", [round(loss, 5) for loss in resumed])
 # from it**, up to rounding.
 
 # %% [markdown] tags=["instructor"]
-# ## Eight bits: 4 minutes
+# ## Eight bits: 5 minutes
 #
 # Two rulers: e5m2 is longer, e4m3 is finer. Which one for gradients, and why?
 #

@@ -40,11 +40,10 @@ class ShardingMeter(TorchDispatchMode):
     `calls` has a `CollectiveCall` for each all-gather, reduce-scatter and all-reduce,
     of FSDP2 or DTensor. How a backend carries them out is not seen: gloo's
     reduce-scatter, for one, moves a whole all-reduce. `gathers` counts FSDP2's by the
-    name of the unit, from the ranges that it marks for the profiler; the root's is
-    "root". `entries`
-    has each operation with the bytes of gathered parameters that the units of `model`
-    held after it, and `whole` is the most. These are read from FSDP2's own lists, which
-    have no public name in torch 2.13.
+    name of the unit, or "root", from the ranges that it marks for the profiler.
+    `entries` has each operation with the bytes of gathered parameters that the units of
+    `model` held after it, and `whole` is the most. These are read from FSDP2's own
+    lists (torch.distributed.fsdp._fully_shard._fsdp_state), which have no public name.
     """
 
     def __init__(self, model: nn.Module):
@@ -62,11 +61,12 @@ class ShardingMeter(TorchDispatchMode):
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # DTensor does it, with tensors of this rank
         result = function(*args, **(kwargs or {}))
-        if "c10d" in function.namespace and function._opname in NAMED:
-            self._note(NAMED[function._opname], args)
+        name = function.overloadpacket.__name__
+        if "c10d" in function.namespace and name in NAMED:
+            self._note(NAMED[name], args)
         if function.namespace == "profiler":
             self._count_gather(str(args[0]))
-        self.entries.append((function._opname, sum(map(_bytes_gathered, self.units))))
+        self.entries.append((name, sum(map(_bytes_gathered, self.units))))
         return result
 
     def _note(self, name: str, args: tuple) -> None:
@@ -101,9 +101,9 @@ class ShardingMeter(TorchDispatchMode):
 
 
 def _ranks_of_group(args: tuple) -> tuple[int, ...]:
-    """FSDP2 gives the group itself, DTensor its name."""
+    """FSDP2 gives the group itself, before all other objects; DTensor its name."""
     for arg in args:
-        if isinstance(arg, torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
+        if isinstance(arg, torch.ScriptObject):
             return tuple(dist.get_process_group_ranks(dist.ProcessGroup.unbox(arg)))
     from torch.distributed.distributed_c10d import _resolve_process_group
 

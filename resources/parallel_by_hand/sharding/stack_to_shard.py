@@ -101,7 +101,7 @@ def state_of_rank(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[in
 
 
 def _local_bytes(tensor: Tensor) -> int:
-    return getattr(tensor, "_local_tensor", tensor).nbytes
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
 
 
 class LocalMemory(DeviceMemory):
