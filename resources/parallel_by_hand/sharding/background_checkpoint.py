@@ -45,11 +45,9 @@ def train_and_save(
     mesh = make_two_dimensions(tensor)
     data, split = mesh["data"], mesh["tensor"] if tensor > 1 else None
     model = shard_in_order(make_stack(), data, split)
-    adam, losses, written = (
-        torch.optim.Adam(model.parameters(), foreach=False),
-        [],
-        None,
-    )
+    adam = torch.optim.Adam(model.parameters(), foreach=False)
+    losses: list[float] = []
+    written: Any = None
     writers = dist.new_group(backend="gloo")
     if first:
         state = states(model, adam)

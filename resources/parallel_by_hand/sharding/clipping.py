@@ -31,7 +31,7 @@ def clip_across_shards(shards: list[Tensor], longest: float, group=None) -> Tens
     return norm
 
 
-def clip_over_meshes(parameters: Iterable[Tensor], longest: float) -> Tensor:
+def clip_over_meshes(parameters: Iterable[Any], longest: float) -> Tensor:
     """Clip the gradients of DTensors that lie on several meshes; the norm before.
 
     torch 2.13 stacks no tensors of different meshes: those of a norm that tensor
@@ -44,11 +44,10 @@ def clip_over_meshes(parameters: Iterable[Tensor], longest: float) -> Tensor:
     for mesh in groups:
         if mesh.ndim > 1:
             mesh._flatten()  # so that a norm takes one all-reduce over all of it
-    norms = [
-        nn.utils.get_total_norm([p.grad for p in group]).full_tensor()
-        for group in groups.values()
+    norms: list[Any] = [
+        nn.utils.get_total_norm([p.grad for p in group]) for group in groups.values()
     ]
-    norm = torch.stack(norms).norm()
+    norm = torch.stack([of_mesh.full_tensor() for of_mesh in norms]).norm()
     for group in groups.values():
         nn.utils.clip_grads_with_norm_(group, longest, norm)
     return norm

@@ -1,6 +1,8 @@
 """One step of several micro-batches under FSDP2, with each of its switches."""
 
-# pyright: reportAttributeAccessIssue=false
+# torch types say nothing of what `fully_shard` adds to a module.
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 from collections import Counter
 from typing import NamedTuple

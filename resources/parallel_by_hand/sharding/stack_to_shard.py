@@ -69,7 +69,7 @@ def shard_in_order(
     policy: MixedPrecisionPolicy = FLOAT32,
 ) -> nn.Sequential:
     """Cut the products, recompute, compile, shard: each wraps what was before it."""
-    for at, block in enumerate(model[:-1]):
+    for at, block in enumerate(list(model)[:-1]):
         if tensor:
             plan = {"wide": ColwiseParallel(), "narrow": RowwiseParallel()}
             parallelize_module(block, tensor, plan)
@@ -81,7 +81,7 @@ def shard_in_order(
     return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def load_weights(model: nn.Module, whole: dict[str, Tensor]) -> None:
+def load_weights(model: nn.Module, whole: dict[str, Any]) -> None:
     """Rank 0's `whole` weights, sent to each rank that keeps a part of them.
 
     The other ranks may give an empty dictionary. One tensor is whole at a time.
