@@ -55,11 +55,10 @@ show(stack_to_shard.shard_in_order)
 from lessons.props import sharding_as_used
 from sidebyside import run_ranks
 
-for on_meta in (False, True):
-    found = run_ranks(stack_to_shard.bytes_to_build, on_meta, world_size=4)
-    place = "on meta, then shards" if on_meta else "whole, then shards"
-    print(f"{place:<21} at most {max(peak for peak, _ in found):,} bytes, ", end="")
-    print(f"the same weights: {all(same for _, same in found)}")
+build = stack_to_shard.bytes_to_build
+found = run_ranks(lambda: [build(on_meta=False), build(on_meta=True)], world_size=4)
+for place, (peak, same) in zip(("whole", "on meta"), found[0], strict=True):
+    print(f"{place:<8} then shards: at most {peak:,} bytes, the same weights: {same}")
 equal = run_ranks(sharding_as_used.shards_after_own_draw)
 print("both ranks have drawn the same shard:", all(equal))
 
@@ -112,24 +111,29 @@ reveal("17c-policy", sent["policy"] / sent["float32"], computed=True)
 
 # %% [markdown]
 # **The policy halves gathers and what is gathered; autocast halves neither.**
-# `torch.autocast` rounds inputs of products only after the gather. With
-# no `reduce_dtype`, gradients are summed in bfloat16: half the bytes, but each sum is
-# rounded. None of them touches what a rank keeps.
+# `torch.autocast` rounds the inputs of products, after the gather. Without a
+# `reduce_dtype`, gradients are summed in bfloat16: half the bytes, but each sum is
+# rounded. None of this changes what a rank keeps.
 
 # %% [markdown]
 # float16 needs 17a's loss scaling. `GradScaler` skips a step whose gradients overflow,
-# and halves the scale. What if the overflow is in the shard of rank 1 alone?
+# and halves the scale. What if the overflow is in the shard of rank 1 alone? Below are
+# 1e-8 and 1e5 in both formats, too:
 
 # %%
+import torch
+
 step = sharding_as_used.step_with_overflow
 for rank, found in enumerate(run_ranks(lambda: [step(None), step(1)])):
     for (scale, updated), where in zip(found, ("no rank", "rank 1"), strict=True):
         print(f"overflow in {where}: rank {rank} has scale {scale}, {updated=}")
+for dtype in (torch.float16, torch.bfloat16):
+    print(dtype, *(f"{x:.2g}" for x in torch.tensor([1e-8, 1e5]).to(dtype).tolist()))
 
 # %% [markdown]
 # **All ranks skip the step, or none does**: the gradients are DTensors, so one number is
-# all-reduced, whether any rank has seen an overflow. bfloat16 has float32's range. A
-# gradient that float32 can hold neither overflows nor becomes 0, and needs no scaler.
+# all-reduced, whether any rank has seen an overflow. bfloat16 needs no scaler: it has
+# nearly float32's range, so small gradients do not become 0, nor large ones infinite.
 
 # %% [markdown]
 # ## Exercise 1: to the byte
@@ -397,7 +401,8 @@ guess("17c-between", None, "Bytes between machines, hybrid / sharded over all?",
 # %%
 ways = "sharded", "hybrid", "data × tensor"
 measure = sharding_as_used.measure_traffic
-found = {way: run_ranks(measure, way, world_size=4) for way in ways}
+of_ranks = run_ranks(lambda: {way: measure(way) for way in ways}, world_size=4)
+found = {way: [rank[way] for rank in of_ranks] for way in ways}
 for way, ranks in found.items():
     print(f"{way:<14} rank 0 keeps {ranks[0].kept:7,} bytes, loss {ranks[0].loss:.4f}")
 between = {way: sum(one.between for one in ranks) for way, ranks in found.items()}
@@ -465,8 +470,6 @@ print("two ranks, on  ", [round(loss, 5) for loss in resumed])
 # matrices, once more with one number of 100,000 in them. We look at the rows without it:
 
 # %%
-import torch
-
 from parallel_by_hand.sharding.eight_bits import EIGHT_BITS, error_of_product
 
 for name, dtype in EIGHT_BITS.items():
