@@ -100,7 +100,7 @@ def draw_places(found: Mapping[str, list[TrafficOfStep]]):
 def measure_recompute(again: str) -> tuple[int, float]:
     """Bytes that live after the forward of a stack, and the products of the whole step
     in those of its forward."""
-    model = make_stack()
+    model = make_stack().to(device())
     if again != "nothing":
         for at, block in enumerate(model[:-1]):
             model[at] = recompute(block, selective=again == "all but products")

@@ -27,7 +27,7 @@ from parallel_by_hand.sharding.stack_to_shard import (
     shard_in_order,
     stack_loss,
 )
-from sidebyside import run_ranks
+from sidebyside import device, run_ranks
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN, said_by
 
@@ -206,7 +206,7 @@ def test_hybrid_sharding_sends_less_between_machines_and_keeps_twice_as_much():
 
 
 def test_the_norm_over_two_meshes_is_that_of_one_process():
-    model = make_stack()
+    model = make_stack().to(device())
     stack_loss(model, 0, 0, 1).backward()
     whole = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
     for said, meshes, norm in run_ranks(sharding_as_used.clipped_norm, world_size=4):

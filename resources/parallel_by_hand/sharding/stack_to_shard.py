@@ -116,7 +116,7 @@ class LocalMemory(DeviceMemory):
 def bytes_to_build(on_meta: bool) -> tuple[int, bool]:
     """Runs in each rank: most bytes while a sharded stack is made, and whether it is
     the one of `make_stack`."""
-    whole = make_stack()
+    whole = make_stack().to(device())
     with LocalMemory() as memory:
         with torch.device("meta") if on_meta else nullcontext():
             model = shard_in_order(make_stack())
