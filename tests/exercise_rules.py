@@ -1,6 +1,4 @@
-"""What must hold for every exercise of every lesson, as functions that can be tested.
-
-Each function returns a list of complaints, empty when all is well.
+"""Every exercise of every lesson, and how it is tried.
 
 An exercise is tried as the lesson has it. First the cells above it are read: their
 imports, functions, classes and constants are defined, and nothing else is run, for
@@ -15,36 +13,27 @@ import ast
 import contextlib
 import linecache
 import os
-import re
-from threading import Lock
-from types import FunctionType
 from typing import NamedTuple
 from unittest import mock
 
 from lessons.source.sample_answers import Right, Wrong, declared
-from sidebyside.course.lesson_format import Lesson, lessons, rooms, solved, stub
+from sidebyside.course.lesson_format import Lesson, lessons, rooms, solved
 from sidebyside.exercises import judge
-from sidebyside.exercises.findings import HUNG, NOT_STARTED, PASSED, Finding
+from sidebyside.exercises.findings import Finding
 from sidebyside.exercises.judge import Exercise, examine, find_exercise
 
-SECONDS_TO_HANG = 3  # a wrong answer that must hang need not hang for longer
 SECONDS_TO_END = 240  # others get more than a learner: the machine may be busy,
 TIMES_SLOWER = 8  # but not more than so many times slower
-CLAUSE = re.compile(  # "think about the bound is large": neither noun nor question
-    r"think about (?!wh|how|is |was |do|for |in |by |with |from |on )"
-    r"(?:(?!that |wh)[\w`]+ ){1,9}(is|are|was|has|can) "
-)
-WRONG, RIGHT = range(6, 13), range(2, 4)  # so many answers to each exercise
 
 
 class Case(NamedTuple):
     """An exercise: its check, its text and the wrong answers it must recognise."""
 
     id: str
-    exercise: Exercise | None
+    exercise: Exercise
     lesson: Lesson
     wrong: list[Wrong]
-    right: list[Right] = ()
+    right: list[Right]
 
 
 def all_cases() -> list[Case]:
@@ -58,102 +47,7 @@ def all_cases() -> list[Case]:
     return cases
 
 
-def complaints(case: Case) -> list[str]:
-    """Everything that is wrong with an exercise."""
-    found = text_complaints(case)
-    if case.exercise is not None:
-        found += stub_complaints(case) + solution_complaints(case)
-        found += [c for wrong in case.wrong for c in wrong_complaints(case, wrong)]
-        found += [c for right in case.right for c in right_complaints(case, right)]
-    return found
-
-
-def text_complaints(case: Case) -> list[str]:
-    """It has a check, a text, three hints, a why, wrong and right answers."""
-    found = []
-    if case.exercise is None:
-        found.append(f"{case.id} has no check")
-    if not case.lesson.marked("exercise", case.id):
-        found.append(f"{case.id} has no text marked <!-- exercise: {case.id} -->")
-    if not case.lesson.marked("why", case.id):
-        found.append(f"{case.id} has no text marked <!-- why: {case.id} -->")
-    hints = case.lesson.hints(case.id)
-    if len(hints) != 3 or not all(hint.text for hint in hints):
-        found.append(f"{case.id} has {len(hints)} hints with a text, not 3")
-    for kind, given, allowed in (
-        ("wrong", case.wrong, WRONG),
-        ("right", case.right, RIGHT),
-    ):
-        if len(given) not in allowed:
-            limits = f"{allowed[0]} to {allowed[-1]}"
-            found.append(f"{case.id} has {len(given)} {kind} answers, not {limits}")
-    found += [f"{w.name} of {case.id} has no note" for w in case.wrong if not w.note]
-    return found
-
-
-def stub_complaints(case: Case) -> list[str]:
-    """What the lesson shows is NOT STARTED."""
-    if case.exercise is None:
-        return [f"{case.id} has no check"]
-    finding = _examined(case, stub)
-    if finding.state == NOT_STARTED:
-        return []
-    return [f"the stub is not {NOT_STARTED}:\n{finding.text(case.id)}"]
-
-
-def solution_complaints(case: Case) -> list[str]:
-    """The solution is PASSED, also if it uses a lock of the notebook.
-
-    Ranks could not share one.
-    """
-    if case.exercise is None:
-        return [f"{case.id} has no check"]
-    given = answers(case.lesson, case.id, solved)
-    for answer in () if case.exercise.in_ranks else given:
-        if isinstance(answer, FunctionType):
-            answer.lock = Lock()
-    finding = _tried(case, given)
-    if finding.state == PASSED:
-        return []
-    return [f"the solution is not {PASSED}:\n{finding.text(case.id)}"]
-
-
-def right_complaints(case: Case, right: Right) -> list[str]:
-    """An unusual right answer is PASSED."""
-    finding = _tried(case, right.as_tuple)
-    if finding.state == PASSED:
-        return []
-    return [f"{right.name} is not {PASSED}:\n{finding.text(case.id)}"]
-
-
-def wrong_complaints(case: Case, wrong: Wrong) -> list[str]:
-    """A wrong answer gets its state, or one of them, and its advice."""
-    if HUNG not in wrong.state.split(" or "):
-        return _misjudged(case, wrong, _tried(case, wrong.as_tuple))
-    found = _misjudged(case, wrong, _tried(case, wrong.as_tuple, SECONDS_TO_HANG))
-    if found:  # on a busy machine it may not have come to the line where it hangs
-        again = _tried(case, wrong.as_tuple, 8 * SECONDS_TO_HANG)
-        found = _misjudged(case, wrong, again)
-    return found
-
-
-def _misjudged(case: Case, wrong: Wrong, finding: Finding) -> list[str]:
-    states, said = wrong.state.split(" or "), finding.text(case.id)
-    found = []
-    if finding.state == PASSED or finding.state not in states:
-        found.append(f"{wrong.name} is not {wrong.state}:\n{said}")
-    if CLAUSE.search(said):
-        found.append(f"{wrong.name} is told to think about a sentence:\n{said}")
-    if not re.search(wrong.advice, " ".join(said.split())):
-        found.append(f"{wrong.name} is not told {wrong.advice!r}:\n{said}")
-    return found
-
-
-def _examined(case: Case, version) -> Finding:
-    return _tried(case, answers(case.lesson, case.id, version))
-
-
-def _tried(case: Case, given: tuple, hangs_for: float = 0) -> Finding:
+def tried(case: Case, given: tuple, hangs_for: float = 0) -> Finding:
     """What the check finds; only an answer that must hang meets a limit soon."""
     patience = {"SIDEBYSIDE_PATIENCE": str(2 * hangs_for or SECONDS_TO_END / 4)}
     usual = min(SECONDS_TO_END, TIMES_SLOWER * case.exercise.seconds)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
+from sidebyside import program_parser
 from tests.lab import browser_page, jupyterlab, run_all_cells
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,9 +69,7 @@ def slices(page: Page, notebook: Path, to: Path) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     add = parser.add_argument
     add("lesson", metavar="NN")
     add("--to", type=Path, required=True, help="folder for the pictures")

@@ -1,5 +1,6 @@
 """Programs that tests start: what they print, whether they run, how they end."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,6 +21,19 @@ def is_alive(process: psutil.Process | int) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+MARK = "MARK_OF_A_TEST"  # a variable: what a program starts inherits it
+
+
+def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
+    """The processes with this mark that are alive."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(variable) == mark and is_alive(process):
+                found.append(process)
+    return found
 
 
 def command_line(process: psutil.Process) -> str:

@@ -17,20 +17,6 @@ def test_numbers_of_any_kind_are_numbers(half):
     assert as_number(half) == 0.5
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        "1",
-        True,
-        np.bool_(True),
-        torch.tensor(True),
-        [1],
-        np.array([1.0]),
-        1j,
-        len,
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("value", [None, "1", True, torch.tensor(True), [1]], ids=repr)
 def test_other_things_are_not(value):
     assert as_number(value) is None

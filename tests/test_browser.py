@@ -4,13 +4,11 @@ import os
 import re
 import shutil
 
-import psutil
 import pytest
 
 from lessons.source import build
 from sidebyside.course.lesson_format import lessons
 from tests.lab import browser_page, chromium, jupyterlab, run_all_cells
-from tests.process_state import command_line, is_alive, wait_until
 
 pytestmark = pytest.mark.everything
 
@@ -53,14 +51,6 @@ def course(has_chromium, tmp_path):
     return tmp_path
 
 
-def kernels(server: psutil.Process) -> list[psutil.Process]:
-    return [
-        child  # not a forkserver: from Python 3.14 on its line names the kernel's file
-        for child in server.children(recursive=True)
-        if "-m ipykernel_launcher" in command_line(child)
-    ]
-
-
 def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
     with (
         jupyterlab(course, LESSON, tmp_path / "private") as url,
@@ -100,16 +90,6 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         assert box["height"] > 50
         assert_each_is_described(page, pictures.all())
 
-        servers = [
-            child
-            for child in psutil.Process().children()
-            if "jupyterlab" in command_line(child).split()
-        ]
-        running = kernels(servers[0])
-        assert len(running) == 1
-        started = [running[0], *running[0].children(recursive=True)]
-        shut_down_kernel(page)
-        wait_until(lambda: not any(map(is_alive, started)))
         assert errors == []
 
 
@@ -148,34 +128,3 @@ def assert_each_is_described(page, pictures: list) -> None:
     for picture in pictures:
         below = picture.evaluate(BELOW)
         assert below.startswith("The figure in words"), below
-
-
-def test_a_lesson_leads_to_the_next_to_a_demo_and_to_the_glossary(course, tmp_path):
-    """What the links at its end name opens in JupyterLab, in a tab of its own."""
-    with (
-        jupyterlab(course, LESSON, tmp_path / "private") as url,
-        browser_page() as page,
-    ):
-        page.goto(url)
-        follow_link(page, "01 Why parallel?", "01_why_parallel.ipynb")
-        page.get_by_role("heading", name=re.compile("^1. Why parallel")).wait_for()
-        follow_link(page, "performance/speedup_laws.py", "speedup_laws.py")
-        page.get_by_role("tab", name="01_why_parallel.ipynb").click()
-        follow_link(page, "glossary", "glossary.md")
-        page.get_by_text("The course's words").first.wait_for()
-
-
-def follow_link(page, link: str, opened: str) -> None:
-    """Click a link at the end of the lesson in view; a tab with its target is shown."""
-    here = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    here.locator(".jp-MarkdownOutput h1").first.wait_for()
-    last = here.locator(".jp-Cell").last
-    last.scroll_into_view_if_needed()
-    last.get_by_role("link", name=link, exact=True).click()
-    page.locator(".lm-TabBar-tab.lm-mod-current", has_text=opened).wait_for()
-
-
-def shut_down_kernel(page) -> None:
-    """Kernel > Shut Down Kernel, as a learner does."""
-    page.get_by_role("menuitem", name="Kernel", exact=True).click()
-    page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()

@@ -106,6 +106,14 @@ def test_a_long_cell_says_how_far_it_is_and_leaves_an_empty_output(cell, kernel,
     assert result.output_type in ("execute_result", "stream")
 
 
+def test_the_line_of_a_cell_that_fails_is_shown(said):
+    kind, told = said("def saved(minutes):\n    return minutes + '1'", CHECK)
+    assert (kind, "at line 2, in saved: return minutes + '1'" in told) == (
+        "stream",
+        True,
+    )
+
+
 def test_an_answer_that_needs_a_cell_above_which_has_not_run_is_no_try(said):
     uses = "def saved(minutes):\n    return breakfast"
     assert said(uses, CHECK) == ("stream", NOT_RUN.replace("saved", "breakfast"))

@@ -8,26 +8,21 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import cloudpickle
 import psutil
 import pytest
 import torch
 
-from lessons.source.execution import at_free_ports
 from sidebyside import check, forget, hint, solution
-from sidebyside.course import lesson_format
 from sidebyside.course.record import ROOT, read_record, record_file
 from sidebyside.exercises.check import TooSlow, Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
 from sidebyside.exercises.findings import largest_difference
-from sidebyside.exercises.judge import _exercises
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
 from sidebyside.ranks.failures import hang_told
 from sidebyside.ranks.outcomes import Outcome, OutcomeFrame, RaisedOutcome
 from tests.process_state import is_alive, wait_until
-from tests.test_exercises import LESSON
 
 # As if they were defined in a notebook: the check's process need not import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -69,11 +64,6 @@ def check_two(first, second):
 @exercise("98-slow", seconds=20)
 def check_slow(function):
     raise TooSlow("100 steps", "100 steps one by one", "which steps are needed")
-
-
-@exercise("98-faulty", seconds=20)
-def check_faulty(function):
-    return function.no_such_attribute
 
 
 @exercise("98-ranks", in_ranks=True, when_hung="who comes late")
@@ -185,23 +175,12 @@ def test_who_hands_over_a_result_is_told_to_hand_over_the_function():
         assert "hand over the function itself" in verdict.message
 
 
-def test_what_the_check_cannot_use_is_not_yet_right():
-    verdict = check("98-faulty", len)
-    assert verdict.state == "NOT YET"
-    assert "no check can use (AttributeError" in verdict.message
+STUBS = "add_cell('raise NotImplementedError')", "{'a': ..., 'b': ...}"
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        ["add_cell('raise NotImplementedError(\"your turn\")')"],
-        ["..."],
-        ["{'a': ..., 'b': ...}"],
-        ["(..., ...)"],
-    ],
-)
-def test_the_stub_is_not_started(answers):
-    verdict = check("98-add", *map(eval, answers))
+@pytest.mark.parametrize("stub", STUBS)
+def test_the_stub_is_not_started(stub):
+    verdict = check("98-add", eval(stub))
     assert verdict.state == "NOT STARTED"
     assert "if you have replaced it, run its cell" in verdict.message
     assert read_record()["exercises"] == {}
@@ -213,6 +192,22 @@ def test_a_half_filled_answer_is_not_yet_right():
     assert "says ... in 1 of its places" in verdict.message
 
 
+def test_an_exercise_that_was_replaced_says_by_which():
+    assert "was replaced by 11a-stop" in check("11a-replicas", max).message
+
+
+def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():
+    one = torch.tensor([0, 1.838])
+    told = largest_difference(one.double(), one.double() + torch.tensor([0, 1e-6]))
+    assert told == "1.83800006 instead of 1.83800106, at place 1"
+
+
+def test_an_answer_in_another_dtype_is_told_so():
+    exercise("98-dtype")(lambda f: torch.allclose(f(torch.ones(1)), torch.ones(1)))
+    verdict = check("98-dtype", lambda tensor: tensor.double())
+    assert "think about the dtype of what comes back" in verdict.message
+
+
 def test_what_the_answer_prints_is_shown_within_limits(capsys):
     assert check("98-add", add_cell("print('hello')", "return 3")).state == "PASSED"
     assert capsys.readouterr().out == "hello\n98-add: PASSED\n"
@@ -220,21 +215,14 @@ def test_what_the_answer_prints_is_shown_within_limits(capsys):
     assert len(capsys.readouterr().out) < 50_000
 
 
-def test_an_exercise_that_was_replaced_says_by_which():
-    verdict = check("11a-replicas", max)
-    assert verdict.state == "NOT STARTED"
-    assert "was replaced by 11a-stop" in verdict.message
-
-
-def test_an_unknown_id_is_answered_with_near_ones(capsys, lesson):
-    assert check("99-largets", max).message == (
-        'There is no exercise "99-largets". Did you mean "99-largest"?'
-    )
+def test_an_unknown_id_is_answered_with_near_ones(capsys):
+    told = 'There is no exercise "00-savde". Did you mean "00-saved"'
+    assert check("00-savde", max).message.startswith(told)
     assert "progress()" in check("nothing like it", max).message
     for show in hint, solution, forget:
         capsys.readouterr()
-        show("99-largets")
-        assert 'Did you mean "99-largest"?' in capsys.readouterr().out
+        show("00-savde")
+        assert 'Did you mean "00-saved"' in capsys.readouterr().out
 
 
 def test_a_wrong_number_of_answers_is_answered_with_the_right_call():
@@ -252,17 +240,12 @@ NASTY = {
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "exits at once": ("import os; os._exit(3)", r"tried +add\(1, 2\)\s.* status 3"),
     "kills itself": ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
-    "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "crashes": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
-    "recurses": ("return add(a, b)", "RecursionError|NameError"),
-    "returns a function": ("return lambda: 3", "<function add.<locals>.<lambda>>"),
     "returns a lock": ("import threading; return threading.Lock()", "unlocked"),
     "returns much": ("return list(range(10**6))", r"\[0, 1, .*\.\.\.\]"),
     "cannot be shown": (
         "return type('Odd', (), {'__repr__': lambda self: 1 / 0})()",
         "a Odd|<Odd instance>",
     ),
-    "moves away": ("import os; os.chdir('/'); return 4", "came back   4"),
 }
 
 
@@ -306,7 +289,6 @@ def {name}(*numbers):
     ("then", "state"),
     [
         ("return 3", "PASSED"),
-        ("os._exit(1)", "NOT YET"),
         ("os.kill(os.getpid(), 9)", "NOT YET"),
         ("child.join()", "HUNG"),
     ],
@@ -319,26 +301,6 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2
     assert not any(map(is_alive, pids))
-
-
-@pytest.mark.parametrize(
-    ("then", "state"), [("return a + b", "PASSED"), ("os._exit(1)", "NOT YET")]
-)
-def test_an_orphan_with_a_session_of_its_own_ends_with_its_check(then, state, tmp_path):
-    start = f"setsid sleep 600 & echo $! > {tmp_path / 'pid'}"
-    answer = add_cell(f"import os; os.system({start!r})", then)
-    assert check("98-add", answer).state == state
-    pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not is_alive(pid))
-
-
-def test_in_a_deleted_folder_a_check_says_so(tmp_path, monkeypatch):
-    (tmp_path / "deleted").mkdir()
-    monkeypatch.chdir(tmp_path / "deleted")
-    (tmp_path / "deleted").rmdir()
-    verdict = check("98-add", add_cell("return 3"))
-    assert verdict.state == "NOT STARTED"
-    assert "nothing was tried: the folder" in verdict.message
 
 
 # Interrupted, killed, at once ---------------------------------------------------------
@@ -360,23 +322,6 @@ def test_an_interrupted_check_is_not_recorded_and_leaves_nothing(tmp_path):
     assert "you interrupted the check" in verdict.message
     assert read_record()["exercises"] == {}
     assert not any(is_alive(int(pid)) for pid in file.read_text().split())
-
-
-FORKED = """
-from multiprocessing import get_context
-
-def twice(number):
-    return 2 * number
-
-def add(a, b):
-    with get_context("fork").Pool(2) as pool:
-        return sum(pool.map(twice, [a, b])) / 2
-"""
-
-
-def test_a_forked_pool_may_map_a_function_of_the_notebook():
-    verdict = check("98-add", cell(FORKED)["add"])
-    assert verdict.state == "PASSED", verdict.message
 
 
 CACHED = """
@@ -410,24 +355,6 @@ def test_anything_of_a_notebook_may_be_cached(id, answer):
     assert verdict.state == "PASSED", verdict.message
 
 
-LOCKED = """
-from queue import Queue
-from threading import Lock, RLock, Semaphore
-
-gate, queue, few = Lock(), Queue(), Semaphore(2)
-
-def add(a, b, own=RLock()):
-    with gate, own, few:
-        queue.put(a + b)
-        return queue.get()
-"""
-
-
-def test_an_answer_may_hold_locks_of_the_notebook():
-    verdict = check("98-add", cell(LOCKED)["add"])
-    assert verdict.state == "PASSED", verdict.message
-
-
 # In ranks -----------------------------------------------------------------------------
 
 
@@ -457,64 +384,38 @@ def test_a_check_in_ranks(body, state, words, monkeypatch):
 # Hints, solutions, the record ---------------------------------------------------------
 
 
-@pytest.fixture
-def lesson(tmp_path, monkeypatch) -> Path:
-    """A course with one lesson."""
-    room = tmp_path / "lessons/source/99_planted"
-    room.mkdir(parents=True)
-    (room / "lesson.py").write_text(LESSON)
-    monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
-    exercise("99-largest", seconds=20)(
-        lambda f: Expect("f([1, 2])")(f([1, 2]) == 2, think="2")
-    )
-    yield room
-    del _exercises["99-largest"]
-
-
-def test_hints_come_one_by_one_and_start_again(lesson, capsys):
+def test_hints_come_one_by_one_and_start_again(capsys):
     shown = []
     for _ in range(5):
-        hint("99-largest")
+        hint("00-saved")
         shown.append(capsys.readouterr().out)
-    assert shown[0] == "*Hint 1 of 3: a question*\n\nWhere do you start?\n"
-    assert shown[1] == "*Hint 2 of 3: an idea*\n\nStart with the first.\n"
-    assert shown[2] == "*Hint 3 of 3: almost the code*\n\nA loop.\n"
+    for number in range(3):
+        assert shown[number].startswith(f"*Hint {number + 1} of 3: ")
     assert shown[3].startswith("You have seen all 3 hints; here is the first again.")
     assert shown[4] == shown[1]
 
 
-def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(lesson, capsys):
-    solution("99-largest")
+def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(capsys):
+    solution("00-saved")
     out = capsys.readouterr().out
-    assert out.startswith("You have not tried 99-largest yet")
-    assert "    found = numbers[0]\n" in out
+    assert out.startswith("You have not tried 00-saved yet")
+    assert "return sum(minutes) - max(minutes" in out
     assert "SOLUTION" not in out
-    assert out.endswith("Every number was looked at.\n")
-    check("99-largest", min)
+    check("00-saved", max)
     capsys.readouterr()
-    solution("99-largest")
-    assert capsys.readouterr().out.startswith("def largest(numbers):")
+    solution("00-saved")
+    assert capsys.readouterr().out.startswith("def saved(minutes")
 
 
-BROKEN_RECORDS = [
-    "{",
-    "[]",
-    "\0\xff",
-    '{"exercises": {"98-add": {"tries": "many"}}}',
-    '{"guesses": {"a": {"value": "3"}}}',
-]
-
-
-def test_a_broken_record_is_kept_and_said_once(capsys):
-    for number, broken in enumerate(BROKEN_RECORDS, start=1):
-        record_file().write_bytes(broken.encode("latin-1"))
-        assert read_record() == {"exercises": {}, "guesses": {}}
-        assert "could not be read" in capsys.readouterr().out, broken[:50]
-        read_record()
-        assert capsys.readouterr().out == ""
-        kept = list(record_file().parent.glob("*unreadable*"))
-        assert len(kept) == min(number, 9)
-    assert b"{" in [path.read_bytes() for path in kept]
+@pytest.mark.parametrize("broken", ["{", '{"guesses": {"a": {"value": "3"}}}'])
+def test_a_broken_record_is_kept_and_said_once(broken, capsys):
+    record_file().write_text(broken)
+    assert read_record() == {"exercises": {}, "guesses": {}}
+    assert "could not be read" in capsys.readouterr().out
+    read_record()
+    assert capsys.readouterr().out == ""
+    [kept] = record_file().parent.glob("*unreadable*")
+    assert kept.read_text() == broken
 
 
 def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, capsys):
@@ -542,55 +443,7 @@ for n in range(50):
     assert [path.name for path in record_file().parent.iterdir()] == ["progress.json"]
 
 
-# In a notebook ------------------------------------------------------------------------
-
-NOTEBOOK = """
-from sidebyside import check, show
-from sidebyside.exercises.check import exercise
-exercise("98-cell", seconds=20)(lambda f: f(1))
-None
-
-def f(x):
-    return x + "1"
-check("98-cell", f)
-
-show(f)
-"""
-
-
-def test_in_a_notebook_everything_is_shown_once_and_lines_are_found():
-    import nbclient
-    from nbformat import v4
-
-    cells = [v4.new_code_cell(code.strip()) for code in NOTEBOOK.split("\n\n")]
-    notebook = at_free_ports(
-        lambda: nbclient.execute(v4.new_notebook(cells=cells), kernel_name="python3")
-    )
-    first, second, third = (cell.outputs for cell in notebook.cells)
-    assert first == []
-    assert [output.text for output in second if "text" in output] == [
-        "98-cell: NOT YET\n"
-        "  came back   TypeError: unsupported operand type(s) for +: 'int' and 'str'\n"
-        "  with        x = 1\n"
-        '  at line     2, in f: return x + "1"\n'
-        "  think about what this line does with these values\n"
-    ]
-    [shown] = third
-    assert (
-        shown.data["text/markdown"] == '```python\ndef f(x):\n    return x + "1"\n```'
-    )
-
-
 # trying ------------------------------------------------------------------------------
-
-
-def _sorts_in_place(numbers):
-    numbers.sort()
-    return numbers
-
-
-def _compares_with_none(numbers):
-    return [*numbers, min([*numbers, None])]
 
 
 class _Slow(list):
@@ -602,9 +455,7 @@ class _Slow(list):
     [
         (sorted, "PASSED", ""),
         (list, "NOT YET", r"tried +ordered\(\[3, 1, 2\]\) came back \[3, 1, 2\] think"),
-        (_sorts_in_place, "NOT YET", r"came back \[3, 1, 2\] has become \[1, 2, 3\]"),
         (list.clear, "NOT YET", r"came back \[3, 1, 2\] has become \[\]"),
-        (_compares_with_none, "NOT YET", r"tried .* TypeError: .* what can be"),
         (lambda numbers: _Slow([1, 2, 3]), "TOO SLOW", "think about what a list has"),
     ],
 )  # fmt: skip
@@ -636,20 +487,7 @@ def test_no_code_of_a_check_is_shown_where_an_answer_fails():
     for file in (
         "numpy/random/_mt19937.pyx",  # as Cython names it
         "/srv/.local/lib/python3.13/site-packages/torch/_tensor.py",
-        "/usr/lib/python3/dist-packages/torch/_tensor.py",
         str(ROOT / "lessons" / "props" / "failure.py"),
         str(ROOT / "resources" / "parallel_by_hand" / "collectives" / "ring.py"),
     ):
         assert frame_of_learner([answer, OutcomeFrame(file, 1, "theirs")]) == answer
-
-
-def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():
-    one = torch.tensor([0, 1.838])
-    told = largest_difference(one.double(), one.double() + torch.tensor([0, 1e-6]))
-    assert told == "1.83800006 instead of 1.83800106, at place 1"
-
-
-def test_an_answer_in_another_dtype_is_told_so():
-    exercise("98-dtype")(lambda f: torch.allclose(f(torch.ones(1)), torch.ones(1)))
-    verdict = check("98-dtype", lambda tensor: tensor.double())
-    assert "think about the dtype of what comes back" in verdict.message

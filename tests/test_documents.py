@@ -1,13 +1,15 @@
-"""What the README and the other documents name is there, and nothing is left out."""
+"""What documents and notebooks name and link is there, and nothing is left out."""
 
 import re
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from lessons.source.instructor_page import FENCE
+from lessons.source.instructor_page import FENCE, HEADING
+from lessons.source.where_next import GLOSSARY, TAG, demos_of_lesson
 from sidebyside.__main__ import main
 from sidebyside.course.lesson_format import NUMBER, lessons
 from sidebyside.course.record import ROOT
@@ -15,6 +17,8 @@ from tests.lesson_rules import LINK
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LESSONS = lessons()
+NOTEBOOKS = sorted([*ROOT.glob("lessons/*.ipynb"), *ROOT.glob("solutions/*.ipynb")])
+ELSEWHERE = re.compile(r"https?://|mailto:|attachment:|data:")
 DOCUMENTS = sorted(
     path
     for pattern in ("*.md", ".github/*.md", "resources/**/*.md")
@@ -27,11 +31,74 @@ def short(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def markdown_cells(path: Path) -> list[str]:
+    cells = nbformat.read(path, as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "markdown"]
+
+
+@cache
+def text_of(path: Path) -> str:
+    """What is read: of a notebook its Markdown cells; without code."""
+    if path.suffix == ".ipynb":
+        return FENCE.sub("", "\n\n".join(markdown_cells(path)))
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=short)
 def test_images_are_described(path):
-    text = FENCE.sub("", path.read_text(encoding="utf-8"))
-    for mark, label, target in LINK.findall(text):
+    for mark, label, target in LINK.findall(text_of(path)):
         assert not mark or len(label) >= 10, f"describe the image {target}"
+
+
+def links(path: Path) -> list[str]:
+    """Where its relative links lead, as they are written."""
+    targets = [target for _, _, target in LINK.findall(text_of(path))]
+    return [target for target in targets if not ELSEWHERE.match(target)]
+
+
+def anchors(path: Path) -> set[str]:
+    """What may stand after # in a link to this page, as GitHub makes it of headings."""
+    titles = [title.strip().lower() for _, title in HEADING.findall(text_of(path))]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS + NOTEBOOKS, ids=short)
+def test_every_link_leads_somewhere(path):
+    for link in links(path):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=short)
+def test_links_hold_in_a_folder_of_a_learners_own_copies(path):
+    """Other notebooks are in the same folder, all else is reached from the top."""
+    for link in links(path):
+        beside = (ROOT / "lessons" / link).exists() and "/" not in link
+        assert beside or link.startswith("../"), link
+        assert not re.match(r"\.\./(lessons|solutions)/", link), "leaves the copies"
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_a_lesson_ends_with_links_to_the_next_the_glossary_and_its_demos(lesson):
+    """The build makes this cell."""
+    cells = nbformat.read(ROOT / f"lessons/{lesson.name}.ipynb", 4).cells
+    assert [TAG in cell.metadata.get("tags", []) for cell in cells].index(True) == (
+        len(cells) - 1
+    )
+    after = [other for other in LESSONS if other.name > lesson.name][:1]
+    expected = [f"{next.name}.ipynb" for next in after] + [GLOSSARY]
+    expected += [f"../demos/{demo}" for demo in demos_of_lesson(lesson, ROOT)]
+    assert [target for _, _, target in LINK.findall(cells[-1].source)] == expected
+    assert all(other.head["question"] in cells[-1].source for other in after)
+
+
+def test_each_demo_is_linked_from_a_lesson():
+    linked = {demo for lesson in LESSONS for demo in demos_of_lesson(lesson, ROOT)}
+    there = {path.relative_to(ROOT / "demos") for path in ROOT.glob("demos/*/*.py")}
+    assert {path.as_posix() for path in there} == linked
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=short)
@@ -65,14 +132,10 @@ def test_the_command_that_the_readme_names_is_installed():
     assert command.load() is main
 
 
-def test_every_lesson_has_an_instructor_page():
-    for lesson in LESSONS:
-        assert (ROOT / f"resources/workshop/{lesson.name}.md").exists()
-
-
 # The glossary: no word before it is introduced ----------------------------------------
 
 
+@cache
 def glossary() -> dict[str, str]:
     """The number of its lesson for each word."""
     text = (ROOT / "resources/workshop/glossary.md").read_text(encoding="utf-8")
@@ -80,6 +143,7 @@ def glossary() -> dict[str, str]:
     return {word: number for words, number in rows for word in words.split(", ")}
 
 
+@cache
 def paragraphs() -> list[tuple[str, str]]:
     """(number of the lesson, text) of what a learner reads, in order.
 
@@ -88,9 +152,7 @@ def paragraphs() -> list[tuple[str, str]]:
     """
     found = []
     for lesson in LESSONS:
-        notebook = nbformat.read(ROOT / f"lessons/{lesson.name}.ipynb", as_version=4)
-        texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-        for text in texts[1:-1]:
+        for text in markdown_cells(ROOT / f"lessons/{lesson.name}.ipynb")[1:-1]:
             text = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
             text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
             found += [(lesson.number, " ".join(p.split())) for p in text.split("\n\n")]

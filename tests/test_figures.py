@@ -10,7 +10,6 @@ import pytest
 
 from sidebyside import figure
 from sidebyside.course.record import ROOT
-from sidebyside.html_export import DescribePictures
 from sidebyside.timeline.figures import caption_of_figure
 
 SOLUTIONS = sorted(ROOT.glob("solutions/*.ipynb"))
@@ -49,16 +48,8 @@ def test_each_stored_picture_is_described_in_its_metadata_and_below_it(path):
 
 
 @pytest.mark.parametrize(
-    ("picture", "described"), [(None, {"alt": "words"}), ("", None), ("", {"alt": 3})]
+    "kind", ["html", pytest.param("slides", marks=pytest.mark.everything)]
 )
-def test_pictures_of_other_notebooks_are_left_as_they_are(picture, described):
-    data, metadata = {"image/png": picture}, {"image/png": described}
-    cell = {"outputs": [{"data": data, "metadata": metadata}, {"text": "printed"}]}
-    DescribePictures().preprocess_cell(cell, {}, 0)
-    assert data == {"image/png": picture}
-
-
-@pytest.mark.parametrize("kind", ["html", "slides"])
 def test_an_exported_page_describes_its_pictures(tmp_path, kind):
     """With the settings that the course installs for Jupyter."""
     shutil.copy(ROOT / "resources/jupyter_config.json", tmp_path)

@@ -15,6 +15,7 @@ from tests.gpu import one_path
 from tests.gpu.every_gpu_path import NOTHING, ROOT, Row, environment, run_one
 
 
+@pytest.mark.everything
 def test_without_a_gpu_it_says_so_and_nothing_has_failed():
     command = [sys.executable, str(ROOT / "tests/gpu/every_gpu_path.py")]
     without = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
@@ -52,6 +53,7 @@ def test_the_most_telling_paths_come_first_and_lessons_last():
     assert names[names.index("lesson 13a") - 1].startswith("demo ")
 
 
+@pytest.mark.everything
 def test_a_path_that_fails_or_hangs_has_a_row_like_the_others(tmp_path):
     env = environment(str(tmp_path))
     assert run_one("no such path", env, 200).result == "FAILED"

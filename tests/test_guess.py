@@ -61,9 +61,7 @@ def test_what_is_computed_is_not_called_measured(capsys):
         (6, 6, "exactly right"),
         (10, 10.9, "within 10 %"),
         (1, 1.9, "off by a factor 1.9"),
-        (1000, 1, "off by a factor 1e+03"),
         (0, 3, "off by 3"),
-        (-1, 2, "off by 3"),
     ],
 )
 def test_the_distance_is_put_into_words(guessed, measured, words, capsys):
@@ -79,7 +77,6 @@ def test_the_distance_is_put_into_words(guessed, measured, words, capsys):
         (2, "2"),
         (123456789, "123,456,789"),
         (0.012345, "0.0123"),
-        (numpy.float32(1.5), "1.5"),
         (torch.tensor(2.5), "2.5"),
     ],
 )
@@ -111,8 +108,6 @@ def test_a_number_is_understood_however_it_is_written(written, understood, capsy
         ((1, 800), "1,800"),
         ((1, 0), "1,0"),  # 1,000 as Python reads it
         ((True,), "True"),
-        (([2],), r"\[2\]"),
-        ((float("nan"),), "nan"),
     ],
 )
 def test_who_guesses_no_number_is_told_what_to_write(written, shown, capsys):
@@ -122,11 +117,3 @@ def test_who_guesses_no_number_is_told_what_to_write(written, shown, capsys):
     assert len(raised.value._render_traceback_()) == 1, "a notebook shows no frame"
     assert said(capsys) == ""
     assert read_record()["guesses"] == {}
-
-
-@pytest.mark.parametrize(
-    "value", ["two", "2", True, float("nan"), float("inf"), [2], torch.ones(2)]
-)
-def test_what_is_measured_must_be_a_number(value):
-    with pytest.raises(ValueError, match=r"measured\) must be a number"):
-        reveal("03-threads", value)

@@ -56,15 +56,6 @@ def test_a_kind_of_work_has_one_colour_in_all_figures():
     assert [c for c, *_ in bars(draw_timelines({"": alone}))] == [fetch]
 
 
-def test_a_figure_has_different_colours_as_long_as_there_are_any():
-    assert len({*colours_of("abcde", {}).values()}) == len(COLOURS)
-    remembered = {}
-    for kind in "abcde":
-        colours_of(kind, remembered)
-    assert len({*colours_of("afghi", remembered).values()}) == len(COLOURS)
-    assert set(colours_of("abcdefghijkl", {}).values()) == set(COLOURS)
-
-
 def test_forward_and_backward_have_the_same_colours_in_every_lesson():
     remembered = {}
     colours_of(["update", "all-reduce"], remembered)
@@ -163,18 +154,6 @@ def test_a_bar_is_filled_as_high_as_its_share_of_cpu_time():
     assert "idle 0 %, core 50 %" in written(fig)
 
 
-def test_without_being_asked_bars_are_full():
-    fig = draw_timelines({"": timeline(HALF)})
-    assert heights(fig) == [1]
-    assert "idle 0 %" in written(fig)
-
-
-def test_cpu_time_counts_once_where_spans_are_nested():
-    inner = ("step", "main", 0, 1, 0.9)
-    fig = draw_timelines({"": timeline(HALF, inner)}, cpu=True)
-    assert "idle 0 %, core 50 %" in written(fig)
-
-
 def test_waiting_is_never_filled_and_does_not_thin_the_work_around_it():
     wait = ("wait", "main", 1, 2, 0.0)
     fig = draw_timelines({"": timeline(HALF, wait)}, cpu=True)
@@ -192,29 +171,7 @@ def test_unknown_cpu_time_is_striped_and_neither_full_nor_empty():
     assert not any(p.get_hatch() for p in alone.axes[0].patches), "nothing to compare"
 
 
-def test_the_text_says_cpu_time_if_asked():
-    lanes = timeline(HALF)
-    assert write_timeline(lanes, 4, cpu=True).startswith(
-        "main |Cccc| idle 0 %, core 50 %\n"
-    )
-    assert "CPU" not in write_timeline(lanes, 4)
-
-
 # Drawings
-
-
-def test_a_short_bar_has_its_number_if_the_name_is_too_long():
-    first, last = ("customer 1", "main", 0, 9, 9), ("customer 2", "main", 9, 10, 1)
-    fig = draw_timelines({"": timeline(first, last)})
-    assert written(fig)[:2] == ["customer 1", "2"]
-
-
-def test_work_of_no_length_is_drawn():
-    fig = draw_timelines({"": timeline(("a", "main", 0, 0, 0), ("b", "main", 0, 1, 1))})
-    assert [bar[1:] for bar in bars(fig)] == [(0, 1), (0, 0)]
-    edges = [to_hex(bar.get_edgecolor()).upper() for bar in fig.axes[0].patches[1:]]
-    assert edges == ["#FFFFFF", bars(fig)[1][0]], "an edge would hide it"
-    assert draw_timelines({"": timeline(("a", "main", 1, 1, 0))})._repr_png_()
 
 
 def test_each_panel_begins_at_its_first_bar_and_has_its_title():

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ FORBIDDEN = {
 }
 
 
+@cache
 def imported_by(path: Path) -> set[str]:
     """The modules that a file imports, also inside functions, by their full names."""
     found = set()

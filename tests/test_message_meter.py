@@ -155,9 +155,3 @@ def test_one_end_without_the_other_is_an_error():
     receiver.events.pop(0)
     with pytest.raises(ValueError, match="one end only"):
         consecutive_steps([sender, receiver])
-
-
-def test_it_says_what_it_counted():
-    sender, _ = run_ranks(every_way_to_send)
-    assert "sent 5 (56 bytes), received 0 (0 bytes), 4 steps" in repr(sender)
-    assert consecutive_steps([]) == 0

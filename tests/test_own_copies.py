@@ -81,19 +81,15 @@ def test_a_copy_that_was_only_run_is_replaced(course, own):
     assert "mine" in (own / "replaced/03_gil.ipynb").read_text()
 
 
-@pytest.mark.parametrize("lesson_leaves", [False, True])
-def test_an_answer_in_the_courses_own_file_is_not_lost(course, own, lesson_leaves):
+def test_an_answer_in_the_courses_own_file_is_not_lost(course, own):
     """The copy has the answer, is as it was copied, and so counts as unchanged."""
     lesson = course / "03_gil.ipynb"
     as_published = lesson.read_bytes()
-    for n, answer in enumerate(["one", "two"]):
+    for answer in "one", "two":
         write(lesson, answer)
         update_own_copies(course, own)
         lesson.write_bytes(as_published)  # git checkout lessons
-        if lesson_leaves and n:
-            lesson.unlink()
-        update = update_own_copies(course, own)
-        assert "03_gil" in update.replaced + update.removed
+        assert update_own_copies(course, own).replaced == ["03_gil"]
     kept = [path.read_text() for path in (own / "replaced").glob("03_gil*.ipynb")]
     assert all(any(answer in text for text in kept) for answer in ("one", "two"))
 
@@ -142,7 +138,7 @@ def test_a_copy_that_was_deleted_comes_back(course, own):
     assert update_own_copies(course, own).new == ["03_gil"]
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[]", '{"03_gil.ipynb": 3}'])
+@pytest.mark.parametrize("broken", ["", '{"03_gil.ipynb": 3}'])
 def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broken):
     (own / ".copied.json").write_text(broken)
     run_cells(own / "10a_ring.ipynb")
@@ -151,7 +147,7 @@ def test_without_a_record_nothing_of_the_learners_is_replaced(course, own, broke
     assert "my answer" in (own / "03_gil.ipynb").read_text()
 
 
-@pytest.mark.parametrize("broken", ["", "<<<<<<< HEAD", "[]", '{"cells": [1]}'])
+@pytest.mark.parametrize("broken", ["<<<<<<< HEAD", '{"cells": [1]}'])
 def test_a_copy_that_is_no_notebook_is_kept(course, own, broken):
     (own / "03_gil.ipynb").write_text(broken)
     write(course / "03_gil.ipynb", "print('better')")
@@ -288,9 +284,8 @@ def lay_link(place: Path, target: Path) -> None:
 @pytest.mark.parametrize(
     "theirs", ["README.md", "resources/workshop/words.md", "demos"]
 )
-@pytest.mark.parametrize("order", [["--no-open"], ["--restore", "3"]])
 def test_a_project_of_somebody_else_is_refused_and_stays(
-    sidebyside, pages, tmp_path, capsys, theirs, order
+    sidebyside, pages, tmp_path, capsys, theirs
 ):
     project = tmp_path / "thesis"
     file = project / theirs / "run.py" if theirs == "demos" else project / theirs
@@ -298,22 +293,18 @@ def test_a_project_of_somebody_else_is_refused_and_stays(
     file.write_text("mine")
     before = all_files(project)
     with pytest.raises(SystemExit, match="2"):
-        sidebyside(*order, "--folder", str(project))
+        sidebyside("--no-open", "--folder", str(project))
     said = capsys.readouterr().err
     assert said.startswith(f"sidebyside: {theirs} in {project.resolve()} did not")
     assert said.count("\n") == 1
     assert all_files(project) == before
 
 
-@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("place", ["resources/figures/ring.svg", "resources/figures"])
-def test_no_page_is_written_through_a_link(
-    sidebyside, pages, tmp_path, capsys, place, is_known
-):
+def test_no_page_is_written_through_a_link(sidebyside, pages, tmp_path, capsys, place):
     home, elsewhere = tmp_path / "ada", tmp_path / "elsewhere"
-    if is_known:
-        sidebyside("--no-open", "--folder", str(home))
-        shutil.rmtree(home / "resources")
+    sidebyside("--no-open", "--folder", str(home))
+    shutil.rmtree(home / "resources")
     file = elsewhere / "ring.svg" if place.endswith("figures") else elsewhere
     file.parent.mkdir(exist_ok=True)
     file.write_text("mine")
@@ -350,21 +341,6 @@ def test_pages_are_brought_up_to_date_unless_the_learner_has_changed_them(
     assert (home / "demos").samefile(course.parent / "demos")
 
 
-def test_a_copied_course_and_a_folder_that_is_gone_are_one_sentence(
-    sidebyside, course, tmp_path, monkeypatch
-):
-    sidebyside("--no-open")
-    (tmp_path / "copy/resources/sidebyside").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "copy")
-    with pytest.raises(command.CannotOpen, match=f"than {course.parent}, whose"):
-        command.refuse_place_where_it_was_called(None)
-    command.refuse_place_where_it_was_called("~/side_by_side")
-    if os.name == "posix":  # else nobody can remove it
-        shutil.rmtree(tmp_path / "copy")
-        with pytest.raises(command.CannotOpen, match="is gone"):
-            command.refuse_place_where_it_was_called(None)
-
-
 @pytest.mark.everything
 def test_it_starts_this_python_though_another_has_the_same_name(sidebyside, course):
     """Without automagic: `reset("03")` is never the magic that deletes variables."""
@@ -396,29 +372,6 @@ def test_a_lesson_that_is_not_there_is_one_sentence(sidebyside, capsys, argument
     name = arguments[-1]
     said = f"sidebyside: there is no lesson {name}; there are: 00, 03, 10a, 10b.\n"
     assert capsys.readouterr().err == said
-
-
-def test_outside_a_clone_it_says_where_it_belongs(sidebyside, course, capsys):
-    shutil.rmtree(course)
-    with pytest.raises(SystemExit, match="2"):
-        sidebyside()
-    assert "Work in a clone of the course" in capsys.readouterr().err
-
-
-def test_without_jupyterlab_it_says_how_to_install_it(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jupyterlab", None)
-    with pytest.raises(command.CannotOpen, match="pip install -r"):
-        command.jupyterlab()
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(sidebyside, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    with pytest.raises(SystemExit, match="2"):
-        sidebyside("--folder", str(tmp_path / "file"))
-    said = capsys.readouterr().err
-    assert said.startswith(f"sidebyside: {(tmp_path / 'file').resolve()}")
-    assert "name a folder of yours: sidebyside --folder ~/side_by_side" in said
-    assert said.count("\n") == 1
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="this machine has no git")

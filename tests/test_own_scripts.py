@@ -4,7 +4,6 @@ A person takes them to work, so they are started here as a person starts them.
 """
 
 import ast
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -92,9 +91,6 @@ def test_each_is_started_by_torchrun_here_or_in_its_lesson():
 
 # Started ------------------------------------------------------------------------------
 
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-AS_TORCHRUN = ALONE | {"MASTER_PORT": "0", "MASTER_ADDR": "127.0.0.1"}
-AS_TORCHRUN |= {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}
 RUN_AND_NAME_THREADS = """
 import contextlib, faulthandler, os, runpy, sys, time
 usual = faulthandler.dump_traceback_later  # a script's watchdog shall not bite here
@@ -136,13 +132,8 @@ def tensors_saved_in(folder: Path) -> list[torch.Tensor]:
     return [tensor for _, tensor in found]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.everything] * (name != "own_ddp"))
-        for name in SCRIPTS
-    ],
-)
+@pytest.mark.everything
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_alone_it_leaves_no_thread_and_by_torchrun_it_trains_the_same(name, tmp_path):
     """A thread of gloo that lives on can abort the interpreter while it ends.
 
@@ -182,14 +173,3 @@ def test_alone_it_leaves_no_thread_and_by_torchrun_it_trains_the_same(name, tmp_
         assert alone == together or start.apart > 1e-4
         for by_one, by_several in zip(tensors_saved_in(one), saved, strict=True):
             torch.testing.assert_close(by_one, by_several, atol=start.apart, rtol=0)
-
-
-@pytest.mark.everything
-def test_no_thread_is_left_when_a_rank_of_torchruns_has_trained(tmp_path):
-    script = DEMOS / "failures" / "kill_and_resume.py"
-    asked = "--folder", tmp_path, "--failure", "link", "--steps", "3", "--kill-at", "2"
-    path = os.pathsep.join(map(str, (DEMOS.parent, DEMOS.parent / "resources")))
-    env = AS_TORCHRUN | {"PYTHONPATH": path}
-    said = said_by("-c", RUN_AND_NAME_THREADS, "10", script, *asked, **env)
-    assert "rank 0 of 1 has trained 3 steps\nthread: python" in said
-    assert "gloo" not in said

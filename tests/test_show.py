@@ -20,11 +20,6 @@ def wrapped(x: int) -> int:
     return doubled(x)
 
 
-class Outer:
-    class Inner:
-        size = 3
-
-
 def test_a_function_is_shown_as_it_is_written(capsys):
     show(doubled)
     assert capsys.readouterr().out == (
@@ -35,11 +30,6 @@ def test_a_function_is_shown_as_it_is_written(capsys):
 def test_a_wrapped_function_is_shown_itself(capsys):
     show(wrapped)
     assert capsys.readouterr().out.startswith("def doubled(x")
-
-
-def test_an_inner_class_is_shown_at_the_left_margin(capsys):
-    show(Outer.Inner)
-    assert capsys.readouterr().out == "class Inner:\n    size = 3\n"
 
 
 @pytest.mark.parametrize("thing", [len, 3, int, None, "text"])

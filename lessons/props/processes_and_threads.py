@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.shared_memory import SharedMemory
 from threading import Thread
 from time import sleep
 from typing import NamedTuple
@@ -177,10 +176,3 @@ def square_in_place(shared, signature) -> None:
     for place, n in enumerate(shared):
         shared[place] = n * n
     signature.value = os.getpid()
-
-
-def square_by_name(name: str) -> None:
-    """Square the first byte of the shared memory that has this name."""
-    block = SharedMemory(name=name)
-    block.buf[0] **= 2
-    block.close()

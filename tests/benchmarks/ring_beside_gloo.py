@@ -7,20 +7,16 @@ Look for: the last column, ours / library. In each round both sum a tensor of th
 Try:      --rounds 100 on a machine that others use too.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.collectives.all_reduce_four_ways import time_beside_library
-from sidebyside import positive_int, run_ranks
+from sidebyside import positive_int, program_parser, run_ranks
 
 MEGABYTES = [0.0001, 0.01, 1, 16, 64]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--ranks", type=positive_int, default=2, help="default: 2")
     parser.add_argument("--rounds", type=positive_int, default=20, help="default: 20")
     args = parser.parse_args()

@@ -5,7 +5,6 @@ Look for: the first call of a program pays for importing torch once; the later o
           not. spawn pays for it in every rank of every call.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -18,7 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from sidebyside import Timeline, positive_int, run_ranks, span
+from sidebyside import Timeline, positive_int, program_parser, run_ranks, span
 
 SIZES = (2, 4, 8)
 
@@ -77,9 +76,7 @@ def span_microseconds(repeats: int = 20_000) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rounds", type=positive_int, default=5)
     rounds = parser.parse_args().rounds
 

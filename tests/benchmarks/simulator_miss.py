@@ -9,7 +9,6 @@ Try:      --rounds 30 on a machine that others use too, and --times 3: the const
           three calibrations differ by as much as the misses.
 """
 
-import argparse
 import sys
 
 import torch
@@ -21,7 +20,7 @@ from parallel_by_hand.scale.held_to_this_machine import (
     print_held,
 )
 from parallel_by_hand.scale.training_plan import Model
-from sidebyside import machine, positive_int
+from sidebyside import machine, positive_int, program_parser
 
 GOAL = 0.15
 UNSEEN = {  # model: batch
@@ -32,9 +31,7 @@ UNSEEN = {  # model: batch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rounds", type=positive_int, default=15, help="default: 15")
     parser.add_argument("--times", type=positive_int, default=1, help="default: 1")
     args = parser.parse_args()

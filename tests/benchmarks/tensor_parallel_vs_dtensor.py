@@ -6,16 +6,19 @@ Look for: the last column, the median over all rounds of ours / DTensor. In each
 Try:      --rounds 40 on a machine that others use too.
 """
 
-import argparse
 import copy
-import statistics
-from time import perf_counter
+from functools import partial
 
 import torch
 import torch.distributed as dist
 
 from parallel_by_hand.tensor_parallel.mlp import MLPBlock, split_as_pair
-from sidebyside import device, positive_int, run_ranks
+from sidebyside import device, run_ranks
+from tests.benchmarks.beside_torch import (
+    parsed_arguments,
+    print_ratio,
+    seconds_in_turn,
+)
 
 SIZES = [(64, 256), (512, 256), (1024, 256)]
 """Width h, samples."""
@@ -33,49 +36,26 @@ def time_ours_and_dtensor(width: int, samples: int, rounds: int, steps: int) -> 
     theirs = parallel.parallelize_module(copy.deepcopy(block), mesh, plan)
     networks = {"ours": split_as_pair(block), "DTensor": theirs}
     x = torch.randn(samples, width, device=device(), requires_grad=True)
-    seconds = {kind: [] for kind in networks}
-    for turn in range(rounds + 1):
-        for kind in networks if turn % 2 else reversed(networks):
-            dist.barrier()
-            began = perf_counter()
-            for _ in range(steps):
-                networks[kind].zero_grad()
-                x.grad = None
-                networks[kind](x).square().mean().backward()
-            x.grad.sum().item()  # wait for a GPU, and for DTensor's last message
-            seconds[kind].append(perf_counter() - began)
-    return {kind: times[1:] for kind, times in seconds.items()}  # the first: warm-up
+
+    def step(network: torch.nn.Module) -> torch.Tensor:
+        network.zero_grad()
+        x.grad = None
+        network(x).square().mean().backward()
+        return x.grad  # it comes with DTensor's last message
+
+    kinds = {kind: partial(step, network) for kind, network in networks.items()}
+    return seconds_in_turn(kinds, rounds, steps)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--ranks", type=positive_int, default=2, help="default: 2")
-    parser.add_argument("--rounds", type=positive_int, default=20, help="default: 20")
-    parser.add_argument("--steps", type=positive_int, default=10, help="default: 10")
-    args = parser.parse_args()
-    print(f"torch {torch.__version__}, {args.ranks} ranks, {args.rounds} rounds")
-    print("width samples    DTensor       ours   ours / DTensor  half lie in")
-    for width, samples in SIZES:
-        seconds = run_ranks(
-            time_ours_and_dtensor,
-            *(width, samples, args.rounds, args.steps),
-            world_size=args.ranks,
-            timeout=600,
-        )[0]
-        pairs = zip(seconds["ours"], seconds["DTensor"], strict=True)
-        ratios = sorted(ours / library for ours, library in pairs)
-        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-        library, ours = (
-            1e3 * statistics.median(seconds[kind]) / args.steps
-            for kind in ("DTensor", "ours")
+    args = parsed_arguments(__doc__)
+    print(" width samples    DTensor       ours   ours / DTensor half lie in")
+    for size in SIZES:
+        timed = *size, args.rounds, args.steps
+        found = run_ranks(
+            time_ours_and_dtensor, *timed, world_size=args.ranks, timeout=600
         )
-        print(
-            f"{width:5} {samples:7} {library:7.2f} ms {ours:7.2f} ms"
-            f" {statistics.median(ratios):13.2f} ×    {low:.2f} to {high:.2f}",
-            flush=True,
-        )
+        print_ratio(size, found[0], args.steps)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,16 @@ Look for: the smallest number of each row. Narrow layers are fastest alone; wide
 Try:      --rounds 20 on a machine that others use too.
 """
 
-import argparse
-
 import torch
 
 from parallel_by_hand.model_parallel.wavefront import time_flow_and_alone
-from sidebyside import positive_int, run_ranks
+from sidebyside import positive_int, program_parser, run_ranks
 
 WIDTHS, CHUNKS = [16, 64, 128, 256], [64, 16, 8, 4, 1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__)
     parser.add_argument("--rounds", type=positive_int, default=5, help="default: 5")
     args = parser.parse_args()
     print(f"torch {torch.__version__}, sequences of 64, forward and backward, ms")

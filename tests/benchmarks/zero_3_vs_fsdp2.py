@@ -7,12 +7,9 @@ Look for: the last column, the median over all rounds of ours / FSDP2. In each r
 Try:      --rounds 40 on a machine that others use too.
 """
 
-import argparse
-import statistics
-from time import perf_counter
+from functools import partial
 
 import torch
-import torch.distributed as dist
 
 from parallel_by_hand.sharding.fsdp_beside_ours import (
     make_wide_stack,
@@ -20,7 +17,12 @@ from parallel_by_hand.sharding.fsdp_beside_ours import (
     shard_by_torch,
 )
 from parallel_by_hand.sharding.zero_3 import TunedZeRO3
-from sidebyside import device, positive_int, run_ranks
+from sidebyside import device, run_ranks
+from tests.benchmarks.beside_torch import (
+    parsed_arguments,
+    print_ratio,
+    seconds_in_turn,
+)
 
 SIZES = [(64, 256), (512, 256)]
 """Width h, samples of each rank."""
@@ -34,51 +36,27 @@ def time_ours_and_fsdp2(width: int, samples: int, rounds: int, steps: int) -> di
         "FSDP2": (theirs, sgd_beside_fsdp2(theirs.parameters())),
     }
     x = torch.randn(samples, width, device=device())
-    seconds = {kind: [] for kind in trained}
-    for turn in range(rounds + 1):
-        for kind in trained if turn % 2 else reversed(trained):
-            network, stepper = trained[kind]
-            dist.barrier()
-            began = perf_counter()
-            for _ in range(steps):
-                network.zero_grad()
-                loss = (network(x) - x).square().mean()
-                loss.backward()
-                stepper.step()
-            loss.item()  # wait for a GPU
-            seconds[kind].append(perf_counter() - began)
-    return {kind: times[1:] for kind, times in seconds.items()}  # the first: warm-up
+
+    def step(network: torch.nn.Module, stepper) -> torch.Tensor:
+        network.zero_grad()
+        loss = (network(x) - x).square().mean()
+        loss.backward()
+        stepper.step()
+        return loss
+
+    kinds = {kind: partial(step, *both) for kind, both in trained.items()}
+    return seconds_in_turn(kinds, rounds, steps)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--ranks", type=positive_int, default=2, help="default: 2")
-    parser.add_argument("--rounds", type=positive_int, default=20, help="default: 20")
-    parser.add_argument("--steps", type=positive_int, default=5, help="default: 5")
-    args = parser.parse_args()
-    print(f"torch {torch.__version__}, {args.ranks} ranks, {args.rounds} rounds")
-    print("width samples      FSDP2       ours   ours / FSDP2  half lie in")
-    for width, samples in SIZES:
-        seconds = run_ranks(
-            time_ours_and_fsdp2,
-            *(width, samples, args.rounds, args.steps),
-            world_size=args.ranks,
-            timeout=600,
-        )[0]
-        pairs = zip(seconds["ours"], seconds["FSDP2"], strict=True)
-        ratios = sorted(ours / library for ours, library in pairs)
-        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-        library, ours = (
-            1e3 * statistics.median(seconds[kind]) / args.steps
-            for kind in ("FSDP2", "ours")
+    args = parsed_arguments(__doc__, steps=5)
+    print(" width samples      FSDP2       ours   ours / FSDP2  half lie in")
+    for size in SIZES:
+        timed = *size, args.rounds, args.steps
+        found = run_ranks(
+            time_ours_and_fsdp2, *timed, world_size=args.ranks, timeout=600
         )
-        print(
-            f"{width:5} {samples:7} {library:7.2f} ms {ours:7.2f} ms"
-            f" {statistics.median(ratios):12.2f} ×    {low:.2f} to {high:.2f}",
-            flush=True,
-        )
+        print_ratio(size, found[0], args.steps)
 
 
 if __name__ == "__main__":

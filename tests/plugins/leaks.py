@@ -3,10 +3,10 @@
 Every process that the tests start, however indirectly, inherits a marker in its
 environment and a private folder for temporary files. At the end no marked process
 may live, this process may listen on no new port, the folder must be empty, and no
-new shared memory may be left. Each test has a time limit. With several workers
-(pytest-xdist) each looks after itself, and the process that leads them after all.
-Shared memory is left to the latter: nobody could tell which worker it belongs to.
-For the same reason a run inside a test leaves semaphores to the run around it.
+new shared memory may be left. With several workers (pytest-xdist) each looks after
+itself, and the process that leads them after all. Shared memory is left to the latter:
+nobody could tell which worker it belongs to. For the same reason a run inside a test
+leaves semaphores to the run around it.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ import psutil
 import pytest
 
 MARKER = "SIDEBYSIDE_TEST_RUN"
-SECONDS_PER_TEST = 600
 PATIENCE = 30  # seconds that leftovers get to disappear
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -191,21 +190,3 @@ def pytest_terminal_summary(terminalreporter, config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config) -> None:
     config.stash[watch_key].restore()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item):
-    """A test that hangs fails; notebook cells have their own limit."""
-    if not hasattr(signal, "SIGALRM"):
-        return (yield)
-
-    def too_long(signum, frame):
-        pytest.fail(f"took longer than {SECONDS_PER_TEST} s")
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(SECONDS_PER_TEST)
-    try:
-        return (yield)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -1,8 +1,8 @@
 """How many test files run at a time; a notebook is one, and a lesson's exercises are,
 and a folder of demos is.
 
-Half of the time a test waits, so one more than the machine has cores, but no more than
-four: each may start processes of its own.
+More than half of the time a test waits, so two more than the machine has cores, but no
+more than four: each may start processes of its own.
 """
 
 import gc
@@ -22,7 +22,7 @@ PARTS = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config) -> int:
-    return min(machine().usable_cores + 1, 4)
+    return min(machine().usable_cores + 2, 4)
 
 
 class ByFile(LoadScopeScheduling):

@@ -18,15 +18,6 @@ def returns_the_time_of_three_cooks(minutes):
 
 @wrong(
     "00-saved",
-    advice="how many do three need",
-    note="They think that a dish can be divided among cooks.",
-)
-def divides_the_work_evenly(minutes):
-    return sum(minutes) - sum(minutes) / len(minutes)
-
-
-@wrong(
-    "00-saved",
     advice="slower of the two|may it stand",
     note="They are right in the example, where the slowest dish is the last.",
 )

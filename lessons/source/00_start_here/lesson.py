@@ -26,9 +26,6 @@
 # usable cores and capacities and write them on the board: they differ, and later
 # speedups will differ for the same reason.
 #
-# Make sure that each person has interrupted a cell and restarted a kernel once. Those
-# who have done it here are not afraid to do it in lesson 4.
-#
 # When late: leave out the demo.
 
 # %% [markdown]
@@ -160,8 +157,7 @@ draw_timelines({"one cook": one_cook, "three cooks": three_cooks}, stamp="simula
 # `python demos/gil/sleeping_threads.py`. In a terminal, in the course's folder, use
 # `.venv/bin/python` (on Windows `.venv\Scripts\python`) wherever the lessons say
 # `python`. From a notebook it is `run_demo`. A terminal has no pictures, so this demo
-# draws its lanes in letters: a capital begins a span, dots are idle time. Lesson 3
-# explains *CPU time*.
+# draws its lanes in letters: a capital begins a span, dots are idle time.
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside import run_demo

@@ -21,8 +21,7 @@ def _all_four(samples, one, many, workers, middle=median):
 @wrong(
     "01-metrics",
     advice="the median round",
-    note="They take the mean, which one disturbed round moves; it does not move the "
-    "median.",
+    note="They take the mean, which one disturbed round moves.",
 )
 def takes_means(*job):
     return _all_four(*job, middle=mean)
@@ -72,8 +71,7 @@ def share_is_what_is_lost(*job):
 @wrong(
     "01-metrics",
     advice="has become .*who else uses",
-    note="They call sort(), which changes the list of whoever called; median() needs "
-    "no order.",
+    note="They call sort(), which changes the caller's list; median() needs no order.",
 )
 def sorts_the_lists_of_its_caller(samples, one, many, workers):
     one.sort()
@@ -201,8 +199,7 @@ def only_the_workers_cost(hours, share, price, waiting, most):
 @wrong(
     "01-worth",
     advice="who is paid while one works",
-    note="They pay only for work. Workers that wait are paid too; this is the point of"
-    " the exercise.",
+    note="They pay only for work, but workers that wait are paid too.",
 )
 def pays_only_for_work(hours, share, price, waiting, most):
     return _cheapest(hours, share, 0, waiting, most) if waiting else 1
@@ -211,8 +208,7 @@ def pays_only_for_work(hours, share, price, waiting, most):
 @wrong(
     "01-worth",
     advice="waiting, which costs nothing",
-    note="They follow a rule of thumb, at least half of the efficiency, and not the "
-    "cost.",
+    note="They follow a rule of thumb, half of the efficiency, and not the cost.",
 )
 def half_must_be_used(hours, share, price, waiting, most):
     return max(k for k in range(1, most + 1) if amdahl(share, k) / k >= 0.5)

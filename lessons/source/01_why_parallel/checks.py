@@ -127,17 +127,9 @@ JOBS = [  # hours, share, price, waiting, most
 
 @exercise("01-worth")
 def check_01_worth(worth_paying):
-    dice = random.Random(1)
     think = "the cost of each number of workers: is yours the lowest?"
-    more = [
-        (
-            dice.randint(1, 99),
-            round(dice.random(), 2),
-            *(dice.randint(1, 9), dice.randint(0, 99), dice.randint(1, 40)),
-        )
-        for _ in range(50)
-    ]
-    for job, think in [*JOBS, *((job, think) for job in more)]:
+    more = [((9, n / 40, 1 + n % 9, 2 * n, n + 1), think) for n in range(40)]
+    for job, think in JOBS + more:
         hours, share, price, waiting, most = job
         with trying(f"worth_paying{job}") as expect:
             got = worth_paying(*job)

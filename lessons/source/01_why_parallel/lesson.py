@@ -29,9 +29,6 @@
 # will say speed, and neither notices the other. Let both stand on the board; the table
 # fills them in.
 #
-# Expected: the batch of 256 is said to be "the fastest, so the best". It is the fastest
-# per image, the slowest per step, and the worst model.
-#
 # When late: skip the guess, run the table.
 
 # %% [markdown]
@@ -132,11 +129,6 @@ reveal("01-batch", rate[256] / rate[1], "×")
 # for three seconds, the class counts. Then with a second and a third helper. Everybody
 # sees the two at the end for whom the third helper is of no use.
 #
-# Draw on the board: time to the right, one line per counter. It is the picture of the
-# whole course.
-#
-# Expected: 3 × for three counters. It is 2.67 ×: the last round is not full.
-#
 # When late: skip the guess.
 
 # %% [markdown]
@@ -191,8 +183,7 @@ reveal("01-three", times[1] / times[3], "×", simulated=True)
 # %% [markdown]
 # With three counters, two customers are left for the last turn at the counters, and one
 # counter waits. With nine, one counter never serves anybody. **Work that cannot be cut
-# further does not get faster.** This is one limit. The next one is harder. But first,
-# look at what people claim.
+# further does not get faster.** This is one limit.
 
 # %% [markdown]
 # ## Exercise 1: find the mistake
@@ -214,9 +205,6 @@ for name, (one, many) in CLAIMS.items():
 # in images. The run `one` may have several workers, too.
 #
 # By hand first: how many images did each run train on? Which claim was right?
-#
-# Stuck? `hint("01-fair")` gives one hint per call, `solution("01-fair")` the code and why
-# it works; `progress("01")` shows where you are.
 # <!-- exercise: 01-fair -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -405,9 +393,6 @@ check("01-metrics", metrics)
 #
 # Have them predict T(8) from T(1) to T(4) with pencil and paper before the cell does.
 #
-# On a machine that is busy with other things, the computing program shows a serial share
-# far above 20 %. Ask what the capacity says about it.
-#
 # When late: leave out the computing program.
 
 # %% [markdown]
@@ -526,10 +511,9 @@ else:
 # get little more done than one.
 
 # %% [markdown]
-# Where an interval is wide, the times do not tell much. A share below 0 or above 100 % is
-# impossible: something disturbed the times, or the capacity, which is measured a moment
-# later. With two cores there are two times and two unknowns, so the line goes through
-# both, and does not test the law.
+# A share below 0 or above 100 % is impossible: something disturbed the times, or the
+# capacity, which is measured a moment later. With two cores there are two times and two
+# unknowns, so the line goes through both, and does not test the law.
 
 # %% [markdown]
 # ## Exercise 3: how many workers are worth paying for?
@@ -684,16 +668,6 @@ for program, speedup in speedup_laws.SCALED_SPEEDUPS.items():
 # %% [markdown]
 # ## What we saw
 #
-# | measure | what it is | an example, or the question |
-# |---|---|---|
-# | throughput | work per time | 3 counters: 26.7 customers per second |
-# | latency | time from the beginning to the end of one piece | at the counter: 0.1 s, with any number of counters |
-# | speedup | $T(1)/T(k)$, for the same work | 3 counters: 2.67 |
-# | efficiency | speedup divided by $k$ | 3 counters: 89 % |
-# | strong scaling | fixed work, more workers | is the job done sooner? |
-# | weak scaling | fixed work for each worker | can the job be larger? |
-
-# %% [markdown]
 # * Compare speeds only of equal work with equal results.
 # * A serial share $s$ limits the speedup of a fixed job to $1/s$. Where the job grows
 #   with the workers, the limit moves away.

@@ -2,7 +2,6 @@
 
 import pytest
 
-from lessons.props.why_parallel import CLAIMS, claimed_speedup
 from parallel_by_hand.performance.queue_simulation import serve_customers
 from parallel_by_hand.performance.serial_share import fit_serial_share
 from parallel_by_hand.performance.speedup_laws import (
@@ -39,27 +38,3 @@ def test_a_shared_core_looks_like_serial_work():
     one, two = ([1 / amdahl(0.2, capacity)] * 9 for capacity in (1, 1.5))
     assert fit_serial_share({1: one, 2: two}).share > 0.4
     assert fit_serial_share({1: one, 1.5: two}).share == pytest.approx(0.2)
-
-
-def test_the_claims_are_wrong_as_the_text_says():
-    def throughput(run):
-        return run.workers * run.batch_per_worker * run.steps / run.seconds
-
-    found = {
-        name: (
-            round(claimed_speedup(one, many), 2),
-            round(throughput(many) / throughput(one), 2),
-        )
-        for name, (one, many) in CLAIMS.items()
-    }
-    assert found == {
-        "a short evening": (6.67, 3.33),
-        "not worth it": (0.83, 3.33),
-        "small batches": (2.5, 2.5),
-    }
-
-
-def test_six_workers_are_worth_their_price():
-    cost = {k: 10 / amdahl(0.2, k) * (k + 10) for k in range(1, 17)}
-    assert [round(cost[k], 2) for k in (1, 4, 6, 8)] == [110, 56, 53.33, 54]
-    assert min(cost, key=cost.get) == 6

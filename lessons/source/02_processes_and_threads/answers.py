@@ -36,8 +36,7 @@ wrong(
 wrong(
     "02-firm",
     advice="the line that starts apprentice: which process runs it",
-    note="They take the boss for the owner of all processes. Who runs the line with "
-    "start()?",
+    note="They take the boss for the owner of all. Which process runs start()?",
     name="all_are_children_of_the_boss",
 )(dict.fromkeys(FIRM, "boss"))
 
@@ -144,20 +143,11 @@ def joins_before_it_receives(parts):
 @wrong(
     "02-three-ways",
     advice="are those before it still at work then",
-    note="They start, receive and join, and then start the next. Ask how many cores "
-    "are busy.",
+    note="They start, receive and join one by one. Ask how many cores are busy.",
     given=lambda answer: (answer, QUEUE, SHARED),
 )
 def waits_before_it_starts_the_next(parts):
     return [through_pipes([part])[0] for part in parts]
-
-
-wrong(
-    "02-three-ways",
-    advice="is it put_squares that your children do",
-    note="They copied the first function, to begin with, and forgot it.",
-    name="goes_the_same_way_twice",
-)((PIPES, PIPES, SHARED))
 
 
 @wrong(
@@ -174,8 +164,7 @@ def takes_the_order_of_arrival(parts):
 @wrong(
     "02-three-ways",
     advice="when you read it",
-    note="They do what is right for a pipe. Ask what tells the parent that the numbers"
-    " are complete.",
+    note="It is right for a pipe. Ask what tells the parent that all is written.",
     given=lambda answer: (PIPES, QUEUE, answer),
 )
 def reads_before_it_joins(parts):
@@ -256,14 +245,14 @@ right("02-three-ways", name="a_thread_reads")(
 # 02-choose
 
 
-def try_job(kind, job, limited=True, looks=True):
-    worker = kind(target=job.work, args=job.args, daemon=not looks)
+def try_job(kind, job, limited=True):
+    worker = kind(target=job.work, args=job.args)
     worker.start()
     worker.join(job.seconds if limited else None)
-    if looks and worker.is_alive() and hasattr(worker, "terminate"):
+    if worker.is_alive() and hasattr(worker, "terminate"):
         worker.terminate()
         worker.join()
-    return not (looks and worker.is_alive()) and job.promise()
+    return not worker.is_alive() and job.promise()
 
 
 CHOICE = {
@@ -278,8 +267,7 @@ CHOICE = {
 wrong(
     "02-choose",
     advice="'count': what must its worker share",
-    note="They have learned that processes are for speed. The dictionary is the "
-    "parent's.",
+    note="They know that processes are for speed. The dictionary is the parent's.",
     name="a_process_to_count",
 )((CHOICE | {"count": "process"}, try_job))
 
@@ -295,8 +283,7 @@ wrong(
 wrong(
     "02-choose",
     advice="'unpack': what must its worker not",
-    note="They overlook that the current folder belongs to the process, as do "
-    "environment variables and signal handlers.",
+    note="They overlook that the current folder belongs to the process.",
     name="a_thread_to_unpack",
 )((CHOICE | {"unpack": "thread"}, try_job))
 
@@ -329,19 +316,8 @@ def ends_threads_too(kind, job):
 
 @wrong(
     "02-choose",
-    advice="whether the worker has ended",
-    note="They hide a worker that is left with daemon=True, which does not end it.",
-    given=lambda answer: (CHOICE, answer),
-)
-def looks_at_the_promise_only(kind, job):
-    return try_job(kind, job, looks=False)
-
-
-@wrong(
-    "02-choose",
     advice="in which process is the work done|how long does it wait",
-    note="They write target=job.work(...), which does the work first and then starts a"
-    " worker that has nothing to do.",
+    note="They write target=job.work(...): the worker has nothing left to do.",
     given=lambda answer: (CHOICE, answer),
 )
 def calls_the_work_itself(kind, job):

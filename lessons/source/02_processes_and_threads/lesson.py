@@ -131,9 +131,6 @@ for part in "boss", "foreman", "helper", "work_together":
 #
 # By hand first: the secretary's parent is the boss, so the dictionary begins with
 # `{"secretary": "boss", "foreman":`. The check opens the firm and reads the register.
-#
-# Stuck? `hint("02-firm")` gives one hint per call, `solution("02-firm")` the code and why
-# it works; `progress("02")` shows where you are.
 # <!-- exercise: 02-firm -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -193,9 +190,6 @@ check("02-firm", belongs_to)
 # The two demos side by side are the heart of the lesson. Let a learner read the four
 # lines aloud, pid by pid. The question that shows who has understood: how can two
 # different numbers be at the same address?
-#
-# Then the ways back. Draw two boxes and let the class say what has to cross between
-# them. Point out the order: receive first, join afterwards.
 #
 # When late: show the pipe, leave the queue and the shared memory to the exercise.
 
@@ -286,14 +280,13 @@ print(f"pid {pid} sent {squares}")
 # %% [markdown]
 # A pipe joins two ends. A **queue** takes messages from many children, in the order in
 # which they arrive, so each message has to name its part. Here three children use one
-# queue at the same time.
+# queue at the same time, and we add up their three squares.
 
 # %%
 from lessons.props.processes_and_threads import put_squares
 
 
 def start_all(target, arguments) -> list:
-    """Start one child for each tuple of arguments."""
     children = [spawn.Process(target=target, args=args) for args in arguments]
     for child in children:
         child.start()
@@ -308,9 +301,8 @@ def join_all(children) -> None:
 show(put_squares)
 queue = spawn.Queue()
 children = start_all(put_squares, [(queue, n, [n]) for n in (2, 3, 4)])
-found = sum(squares[0] for _, _, squares in [queue.get() for _ in children])
+print(sum(squares[0] for _, _, squares in [queue.get() for _ in children]))
 join_all(children)
-print(f"4 + 9 + 16 = {found}, in whatever order they came")
 
 # %% [markdown]
 # The third way sends nothing. **Shared memory** is a piece of memory that belongs to
@@ -328,28 +320,9 @@ child.join()
 print(f"pid {signature.value} has left {list(shared)}")
 
 # %% [markdown]
-# A `RawArray` can be given to a child only when the child is started. `SharedMemory` has
-# a *name*: any process of yours on this machine can open it by its name, even one that
-# was started long before. But on Linux and macOS a process that is unrelated to the
-# creator also removes the block when it exits, unless it opens it with `track=False`,
-# which Python 3.13 introduced.
-
-# %%
-from multiprocessing.shared_memory import SharedMemory
-
-from lessons.props.processes_and_threads import square_by_name
-
-show(square_by_name)
-block = SharedMemory(create=True, size=1)  # one byte
-block.buf[0] = 7
-child = spawn.Process(target=square_by_name, args=(block.name,))
-child.start()
-child.join()
-print(block.buf[0])
-block.close()  # this process needs it no longer
-block.unlink()  # nobody does: the system may have it back
-
-# %% [markdown]
+# A `RawArray` can be given to a child only when the child is started. Lesson 7 shows
+# memory with a *name*, which any process of yours on this machine can open.
+#
 # With shared memory, `join()` comes first: only then are the numbers complete. With a
 # pipe or a queue it is the other way round: **receive first, then join.** A pipe holds
 # little. A child with a large result waits until someone reads, and a parent that waits
@@ -734,7 +707,7 @@ with ProcessPoolExecutor(1, mp_context=spawn) as pool:
 
 # %% [markdown]
 # * The same address in two processes is two places.
-# * Receive first, then join; with shared memory, join first.
+# * Receive first, then join. With shared memory, join first.
 # * A function is sent as its name. Notebook functions need cloudpickle or a file.
 #
 # In a terminal, each with `--help`: `python demos/processes/process_ids.py --hold 60`

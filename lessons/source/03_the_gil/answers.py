@@ -334,21 +334,6 @@ def as_many_threads_as_the_library_likes(names, fetch, compute):
         return list(pool.map(lambda name: compute(fetch(name)), names))
 
 
-@wrong(
-    "03-fetch",
-    advice="fetched once and computed once",
-    note="They compute in the threads for the overlap, and again for the list.",
-)
-def computes_again(names, fetch, compute):
-    def one(name):
-        compute(page := fetch(name))
-        return page
-
-    with ThreadPoolExecutor(len(names)) as pool:
-        pages = list(pool.map(one, names))
-    return [compute(page) for page in pages]
-
-
 @right("03-fetch")
 def threads_with_a_place_each(names, fetch, compute):
     results = [None] * len(names)

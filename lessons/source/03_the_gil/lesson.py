@@ -58,7 +58,6 @@ from sidebyside import Timeline
 
 
 def fetch(seconds: float = 0.3) -> None:
-    """Wait, as for a web page: there is nothing to do until it arrives."""
     with span("fetch"):
         sleep(seconds)
 
@@ -298,8 +297,7 @@ check("03-gain", gain)
 # ## All four on one time axis: 5 minutes
 #
 # Let the two full lanes of the two threads stand for a while and ask what they seem to
-# say (both busy all the time) before you point at the light half of the bars. A span
-# says that work was under way; only CPU time says that a core was working on it.
+# say (both busy all the time) before you point at the light half of the bars.
 
 # %% [markdown]
 # ## Look inside
@@ -365,8 +363,7 @@ draw_timelines(experiments, cpu=True)
 
 # %% [markdown]
 # Two threads of one interpreter share its GIL. Two processes have an interpreter each,
-# and so a GIL each. Since Python 3.12 one process can hold several interpreters, each
-# with its own GIL; in 3.14, each thread of an `InterpreterPoolExecutor` uses one.
+# and so a GIL each.
 
 # %% [markdown] tags=["instructor"]
 # ## What the GIL protects, and the turns: 8 minutes
@@ -564,9 +561,7 @@ from sidebyside import run_demo
 run_demo("gil/gil_releasing_kernel.py")
 
 # %% [markdown]
-# **Threads can compute at the same time, if their work lets go of the GIL.** The sort is
-# C code, but it sorts Python objects: it keeps the GIL to the end, and no other thread
-# gets a turn before it is done. The checksum and the matrix product let go of the GIL.
+# **Threads can compute at the same time, if their work lets go of the GIL.**
 #
 # Compare the gains with the capacity in the first line: no program can gain more than the
 # machine has.

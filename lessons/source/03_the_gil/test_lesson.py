@@ -1,10 +1,8 @@
 """What lesson 03 says about the GIL is so: shown by the order of events."""
 
 import asyncio
-import concurrent.futures
 import os
 import sys
-from itertools import pairwise
 from threading import Thread
 from time import perf_counter
 
@@ -12,8 +10,7 @@ import pytest
 import torch
 
 from demos.gil import sleeping_threads
-from lessons.props.the_gil import turns_of_two_threads
-from sidebyside import Timeline, span
+from sidebyside import Timeline
 from sidebyside.course.record import ROOT
 from tests.process_state import said_by
 
@@ -56,26 +53,6 @@ def test_an_open_span_is_not_a_busy_core():
     assert all(s.cpu < s.duration for s in timeline.spans)
 
 
-async def wait_in_a_coroutine(started: asyncio.Event, other: asyncio.Event) -> None:
-    """It ends only if the other has started meanwhile: one by one it would hang."""
-    with span("wait for the other"):
-        started.set()
-        await asyncio.wait_for(other.wait(), timeout=30)
-
-
-def test_two_coroutines_that_await_are_under_way_at_once_in_one_thread():
-    async def both() -> None:
-        events = asyncio.Event(), asyncio.Event()
-        crew = (wait_in_a_coroutine(*events), wait_in_a_coroutine(*events[::-1]))
-        await asyncio.gather(*crew)
-
-    with Timeline() as timeline:
-        asyncio.run(both())
-    first, second = timeline.spans
-    assert timeline.lanes == ["main"]
-    assert max(first.start, second.start) < min(first.end, second.end)
-
-
 def test_a_coroutine_that_does_not_await_makes_all_others_wait():
     events = []
 
@@ -92,19 +69,6 @@ def test_a_coroutine_that_does_not_await_makes_all_others_wait():
 
     asyncio.run(both())
     assert events == [*range(1000), "the page is there"]
-
-
-def test_turns_of_two_threads_follow_each_other():
-    turns = turns_of_two_threads(0.05)
-    assert {who for who, _, _ in turns} <= {0, 1}
-    assert all(start <= end for _, start, end in turns)
-    for (who, _, end), (next_one, start, _) in pairwise(turns):
-        assert who != next_one and end <= start
-
-
-def test_an_executor_of_interpreters_comes_with_python_3_14():
-    there = hasattr(concurrent.futures, "InterpreterPoolExecutor")
-    assert there == (sys.version_info >= (3, 14))
 
 
 def test_threads_vs_processes_needs_no_package():

@@ -15,8 +15,7 @@ from lessons.source.sample_answers import right, wrong
 @wrong(
     "04-order",
     advice="x ends as 3.*how long a thread may keep an old copy",
-    note="They lose every second update. That a copy may grow old while many updates "
-    "pass is the step still to make.",
+    note="They lose every second update. A copy may grow older than that.",
 )
 def in_turn(updates):
     return "AB" * (3 * updates)
@@ -98,8 +97,7 @@ def _by_number(*accounts):
 @wrong(
     "04-transfer",
     advice="run at the same time",
-    note="They write the program of the lesson. The check sees who waits for what with"
-    " what in hand, and need not hang itself.",
+    note="They write the lesson's program. The check sees that without hanging.",
 )
 def source_first(source, target, amount):
     _move(source, target, amount, (source, target))
@@ -131,28 +129,6 @@ def one_lock_after_the_other(source, target, amount):
 
 @wrong(
     "04-transfer",
-    advice="one of the two account locks was free",
-    note="They take a lock that nobody else can have, which protects nothing.",
-)
-def makes_a_new_lock(source, target, amount):
-    with Lock():
-        source.balance -= amount
-        target.balance += amount
-
-
-@wrong(
-    "04-transfer",
-    advice="run at the same time",
-    note="They take an order that changes. Ask for something that both threads see "
-    "alike at any time.",
-)
-def sorts_by_balance(source, target, amount):
-    in_order = sorted([source, target], key=lambda account: account.balance)
-    _move(source, target, amount, in_order)
-
-
-@wrong(
-    "04-transfer",
     advice="may it still change",
     note="They keep the old copy of exercise 1, with locks around the store only.",
 )
@@ -163,20 +139,6 @@ def reads_before_it_locks(source, target, amount):
     first, second = _by_number(source, target)
     with first.lock, second.lock:
         source.balance, target.balance = less, more
-
-
-@wrong(
-    "04-transfer",
-    advice="what does yours do then",
-    note="They always end, and sometimes without moving the money.",
-)
-def gives_up(source, target, amount):
-    if source.lock.acquire(timeout=0.1):
-        if target.lock.acquire(timeout=0.1):
-            source.balance -= amount
-            target.balance += amount
-            target.lock.release()
-        source.lock.release()
 
 
 @wrong(
@@ -244,8 +206,7 @@ def _with_locks(events, bins, energy, workers, around_reading, around_adding):
 @wrong(
     "04-histogram",
     advice="loaded by one before the other has stored",
-    note="They overlook that the old count is loaded before energy is called. Show it "
-    "with dis.",
+    note="They overlook that the old count is loaded before energy is called.",
 )
 def one_list_for_all(events, bins, energy, workers):
     counts = [0] * bins
@@ -261,8 +222,7 @@ def one_list_for_all(events, bins, energy, workers):
 @wrong(
     "04-histogram",
     advice="read at once",
-    note="They write ThreadPoolExecutor() without `workers`, which chooses by the "
-    "cores.",
+    note="They write ThreadPoolExecutor(), which chooses by the cores.",
 )
 def as_many_workers_as_the_pool_likes(events, bins, energy, workers):
     counts = [0] * bins
@@ -290,18 +250,6 @@ def lock_around_the_reading(events, bins, energy, workers):
 def with_a_lock(events, bins, energy, workers):
     lock = Lock()
     return _with_locks(events, bins, energy, workers, nullcontext(), lock)
-
-
-@wrong(
-    "04-histogram",
-    advice="at the same time",
-    note="They leave the threads out. Ask what the worker does while it waits.",
-)
-def no_thread_at_all(events, bins, energy, workers):
-    counts = [0] * bins
-    for place, event in events:
-        counts[place] += energy(event)
-    return counts
 
 
 @wrong(

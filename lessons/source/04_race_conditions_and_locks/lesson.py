@@ -29,11 +29,6 @@
 # board. Point at A, B, A, A, B, B. Then let the class point. This is the explorer of
 # the next section.
 #
-# People who have read about races expect the loop without `int(1)` to lose, too: most
-# tutorials say so, and it was true when they were written. Should it lose something in
-# your room, you have a newer or a free-threaded Python: celebrate, and read the
-# instructions with the class.
-#
 # When late: the volunteers instead of dis.
 
 # %% [markdown]
@@ -264,10 +259,6 @@ check("04-order", worst_order)
 # somebody ignores the hook: nothing stops them. A lock protects nothing by itself; it is
 # an agreement.
 #
-# The table of misplaced locks is the part to discuss. For each row, let somebody say
-# one order that goes wrong before the counts are shown. The row with a lock around each
-# access is the one that separates a race condition from a data race.
-#
 # When late: leave out the timelines.
 
 # %% [markdown]
@@ -389,10 +380,6 @@ draw_timelines(holding, stamp="simulated")
 # Two people, two pens, two sheets: each needs both. Let them reach for different things
 # first, and keep still. The class sees at once that nobody can go on, and also that no
 # single person did anything wrong.
-#
-# The cell that fails must fail; it takes four seconds. Read its last lines with the
-# class: which line, which lock? Reading such a report is a skill they need in every
-# later lesson.
 #
 # When late: the demo only.
 
@@ -532,10 +519,6 @@ check("04-transfer", transfer)
 # tables. Left: two threads, one x in the middle, arrows from both. Right: each thread
 # has an x of its own, and one arrow with the result at the end. Ask which one they
 # would rather debug.
-#
-# Expect the question whether a Queue has a lock inside. It has. One that was written
-# and tested once, by somebody else.
-#
 # When late: the comparison without the processes.
 
 # %% [markdown]
@@ -711,9 +694,6 @@ assert torch.equal(squares, values**2)
 # * An update is load, add, store. In 18 of the 20 orders of two updates one is lost.
 # * Two locks in two orders can hang for ever. One order for all cannot.
 # * It is best to share less: work alone, hand over results.
-
-# %%
-progress("04")
 
 # %% [markdown]
 # The demos run in a terminal too, with other numbers: `python

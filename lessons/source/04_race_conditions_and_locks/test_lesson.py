@@ -1,33 +1,10 @@
 """What lesson 04 says about races, locks and deadlocks, is so."""
 
 import dis
-from threading import Lock
-
-import pytest
 
 from parallel_by_hand.races import lost_update
-from parallel_by_hand.races.interleavings import (
-    UPDATE,
-    endings,
-    every_interleaving,
-)
-from sidebyside.programs.run_demo import DEMOS
-from tests.process_state import said_by
 
 x = 0
-
-
-def lines_printed_by(demo: str, *arguments: str) -> list[str]:
-    return said_by(DEMOS / "races" / demo, *arguments).splitlines()
-
-
-# The loops
-
-
-def add_one() -> None:
-    global x
-    for _ in range(1_000_000):
-        x = x + 1
 
 
 def test_processes_that_share_memory_lose_updates_unless_they_lock():
@@ -37,9 +14,6 @@ def test_processes_that_share_memory_lose_updates_unless_they_lock():
     assert min(counts) < 600_000
     locked = lost_update.count_in_processes(lost_update.add_with_lock, 50_000)
     assert locked == 100_000
-
-
-# The instructions
 
 
 def names_of(function) -> list[str]:
@@ -82,53 +56,3 @@ def test_a_call_stands_between_load_and_store():
     call = place_of(update_with_call, "CALL")
     store = place_of(update_with_call, "STORE_GLOBAL", "x")
     assert load < call < store
-
-
-def test_a_loop_jumps_back_after_the_store():
-    store = place_of(add_one, "STORE_GLOBAL", "x")
-    assert place_of(add_one, "JUMP_BACKWARD") > store
-
-
-def test_the_old_count_is_loaded_before_the_call_of_an_update_in_place():
-    def add(counts, energy):
-        counts[0] += energy(1)
-
-    load = min(
-        place
-        for place, name in enumerate(names_of(add))
-        if name.startswith("BINARY_")  # BINARY_SUBSCR, since 3.14 a BINARY_OP
-    )
-    assert load < place_of(add, "CALL") < place_of(add, "STORE_SUBSCR")
-
-
-# The game
-
-
-def test_eighteen_of_twenty_orders_lose_an_update():
-    assert endings(UPDATE, UPDATE) == {1: 18, 2: 2}
-    right = [order for order, x in every_interleaving(UPDATE, UPDATE) if x == 2]
-    assert right == ["AAABBB", "BBBAAA"]
-
-
-# Deadlock
-
-
-@pytest.mark.everything
-def test_the_deadlock_demo_hangs_and_tells_where():
-    lines = lines_printed_by("deadlock.py", "--patience", "3")
-    waiting = [line for line in lines if "with target.lock:" in line]
-    assert len(waiting) == 2
-    assert all("in transfer" in line for line in waiting)
-
-
-def test_in_one_order_all_transfers_end():
-    lines = lines_printed_by(
-        "deadlock.py", "--in-order", "--transfers", "50", "--patience", "9"
-    )
-    assert lines[-1] == "all 100 are done, and no money is missing: 2000"
-
-
-def test_a_lock_can_be_taken_once_even_by_the_thread_that_has_it():
-    lock = Lock()
-    with lock:
-        assert not lock.acquire(blocking=False)

@@ -25,8 +25,7 @@ def _in_common(one, other):
 @wrong(
     "05-shared",
     advice="began later in the same stream",
-    note="They compare only what stands first, which finds copies made at the same "
-    "moment and misses a worker that is one draw behind.",
+    note="They compare what stands first, and miss a worker that is one draw behind.",
 )
 def compares_first_numbers(outputs):
     return _pairs(outputs, lambda one, other: one[:1] == other[:1])
@@ -54,8 +53,7 @@ def returns_each_pair_twice(outputs):
 @wrong(
     "05-shared",
     advice="stands first in neither list",
-    note="They think that one of the two begins later, so that its first number is in "
-    "the other. Both may have skipped some.",
+    note="They think that one of the two begins later. Both may have skipped some.",
 )
 def looks_for_first_numbers(outputs):
     return _pairs(outputs, lambda one, other: one[0] in other or other[0] in one)
@@ -113,8 +111,7 @@ def in_numpy(outputs):
 @wrong(
     "05-items",
     advice="another in this share",
-    note="They make one stream for the share: its second number depends on who came "
-    "first. It is the worker's stream in disguise.",
+    note="They make one stream for the share: a number depends on those before it.",
 )
 def one_stream_per_share(seed, epoch, items):
     return np.random.default_rng([seed, epoch]).random(len(items)).tolist()
@@ -159,8 +156,7 @@ def same_for_all_items(seed, epoch, items):
 @wrong(
     "05-items",
     advice="another process, which gets other numbers",
-    note="They overlook that Python hashes a text in another way each time that it is "
-    "started.",
+    note="They overlook that Python hashes a text differently at each start.",
 )
 def hashes_a_text(seed, epoch, items):
     texts = [f"{seed}/{epoch}/{item}" for item in items]
@@ -235,8 +231,7 @@ def noise_is_not_seeded(rank, seed):
 @wrong(
     "05-replicas",
     advice="global generator of torch has changed",
-    note="They call manual_seed, as usual. Dropout then continues with the noise's "
-    "stream.",
+    note="They call manual_seed, and dropout continues with the noise's stream.",
 )
 def seeds_the_global_generators(rank, seed):
     torch.manual_seed(seed)

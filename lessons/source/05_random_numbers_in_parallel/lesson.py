@@ -304,9 +304,6 @@ print("with keys:", len(hashed))
 # still needed today is in the last column. Ask for the reason before you scroll: the
 # dataset is copied to each worker, and its generator is part of it.
 #
-# The sentence to take home: streams belong to the work, not to the workers. Ask what
-# else "worker" hides in their own programs: number of GPUs, resumed runs.
-#
 # When late: show the rows, skip `new_stream`.
 
 # %% [markdown]
@@ -634,9 +631,6 @@ for workers in 1, 2, 3:
 # * Copied streams: 64 workers have the error of one. Spawned: an eighth of it.
 # * With `seed + worker`, ten runs of ten workers have 19 streams, not 100.
 # * Two ranks seeded alike, with two workers each: four workers, two seeds.
-
-# %%
-progress("05")
 
 # %% [markdown]
 # The demos run in a terminal too, each with `--help`:

@@ -47,16 +47,6 @@ def rounds_the_square_root(timings, most):
 
 @wrong(
     "06-best",
-    advice="from 1 to 12",
-    note="The formula does not know how many workers are allowed.",
-)
-def forgets_the_limit(timings, most):
-    a, b, c = constants(timings)
-    return min(range(1, 1000), key=lambda k: a + b / k + c * k)
-
-
-@wrong(
-    "06-best",
     advice=r"T\(\d+\) =",
     note="Amdahl's law: it always wants all the workers there are.",
 )
@@ -185,16 +175,6 @@ def deals_in_turn(tasks, workers, overhead):
         return max(free)
 
     return min(range(1, len(tasks) + 1), key=last)
-
-
-@wrong(
-    "06-chunk",
-    advice="whole number",
-    note="The time, not the size.",
-)
-def returns_the_finish(tasks, workers, overhead):
-    sizes = range(1, len(tasks) + 1)
-    return min(float(done(tasks, workers, overhead, s)) for s in sizes)
 
 
 @wrong(

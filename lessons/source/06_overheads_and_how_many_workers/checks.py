@@ -113,8 +113,8 @@ def _seconds_of_workers(a: float, b: float, c: float, workers: int) -> float:
     return a + b / workers + c * workers
 
 
-BY_HAND = "the timelines of both sizes, by hand: who is free first, what does each "
-BY_HAND += "chunk cost, and whom? And is every size tried?"
+BY_HAND = "the timelines of both sizes, by hand: which worker is free first, and what "
+BY_HAND += "does each chunk cost it? And is every size tried?"
 JOBS = [  # tasks, workers, overhead; what to think about
     ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
     ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),

@@ -134,10 +134,6 @@ fig
 # gets smaller, what grows? Ask for examples of each from their own work. Then let them
 # find the best k by sketching b/k and c·k: where the two are equal.
 #
-# Somebody will object that naps are not work. Right: they are work that needs no core,
-# so that the shape of the curve is the same on every machine in the room. Real work
-# follows in the next section.
-#
 # When late: skip the check with 16 workers.
 
 # %% [markdown]
@@ -278,7 +274,7 @@ check("06-best", best_workers)
 from parallel_by_hand.overheads.cost_model import fit_costs
 
 costs = fit_costs(naps)
-sixteen = median(time_crews(nap_piece, 48, [16])[16])
+[sixteen] = time_crews(nap_piece, 48, [16], rounds=1)[16]
 print(f"16 workers: predicted {costs.seconds(16):.2f} s, measured {sixteen:.2f} s")
 reveal("06-naps", costs.best(most=48), computed=True)
 
@@ -301,7 +297,7 @@ reveal("06-naps", costs.best(most=48), computed=True)
 # %% [markdown]
 # ## Work that needs a core
 #
-# Now 48 pieces of `busy_piece`. This work keeps a core busy, so at most as many workers
+# Now 24 pieces of `busy_piece`. This work keeps a core busy, so at most as many workers
 # as usable cores can work at the same time.
 
 # %% [markdown]
@@ -311,7 +307,7 @@ reveal("06-naps", costs.best(most=48), computed=True)
 # %%
 from parallel_by_hand.overheads.how_many_workers import time_without_workers
 
-b = time_without_workers(busy_piece, pieces=48)
+b = time_without_workers(busy_piece, pieces=24)
 predicted = costs._replace(b=b)  # a copy with another b
 print(f"b = {1000 * predicted.b:.0f} ms")
 
@@ -322,7 +318,7 @@ from sidebyside import machine
 cores = machine().usable_cores
 capacity = machine().capacity(cores)
 few = {1, 2, 3, 4, cores // 2, cores, cores + 2} - {0}
-work = time_crews(busy_piece, pieces=48, crews=sorted(few), rounds=3)
+work = time_crews(busy_piece, pieces=24, crews=sorted(few), rounds=3)
 knee = plot_crews(work, predicted, capacity, most=max(8, cores + 2))
 knee
 
@@ -383,7 +379,8 @@ machine()
 from lessons.props.overheads_and_how_many_workers import heavy_tailed_naps
 
 lengths = heavy_tailed_naps(48, total=1.2)
-print("naps in ms:", *(round(1000 * length) for length in lengths))
+for start in range(0, 48, 12):
+    print("naps in ms:", *(round(1000 * nap) for nap in lengths[start : start + 12]))
 guess("06-tail", None, "Four workers, chunks of 12: done after how many s?", "s")
 
 # %%
@@ -405,14 +402,14 @@ draw_timelines(timelines, stamp="simulated")
 # free worker takes the next piece: **small chunks balance.**
 
 # %% [markdown]
-# But small chunks cost messages. Here are 2000 tiny naps, handed to four waiting
+# But small chunks cost messages. Here are 1000 tiny naps, handed to four waiting
 # processes.
 
 # %%
 from time import perf_counter
 
-tiny = heavy_tailed_naps(2000, total=0.2)
-took = {chunk: [] for chunk in (1, 4, 16, 64, 125, 500, 1000)}
+tiny = heavy_tailed_naps(1000, total=0.1)
+took = {chunk: [] for chunk in (1, 4, 16, 62, 250, 500)}
 with ProcessPoolExecutor(4, CONTEXT) as pool:
     list(pool.map(nap_for, [0.1] * 4))  # all are up
     for _ in range(3):
@@ -430,7 +427,7 @@ ax.set(xlabel="pieces in a chunk", ylabel="time (s)", ylim=0)
 fig
 
 # %% [markdown]
-# At the left the job pays for 2000 messages. At the right two chunks of 1000 leave two
+# At the left the job pays for 1000 messages. At the right two chunks of 500 leave two
 # workers with nothing to do. Between them lies a wide valley: the size need not be exact.
 # A good start is ten chunks for each worker: enough to balance, few enough to be cheap.
 # The default of `ProcessPoolExecutor.map` is chunks of 1.
@@ -514,9 +511,6 @@ check("06-chunk", chunk_size)
 # core spins while the thread that it waits for has none. That is why oversubscription is
 # worse than taking turns.
 #
-# On a busy machine even one process with two threads is slow: the second core is not
-# free, and the first thread waits for the second.
-#
 # When late: the table, and the one line of the cure.
 
 # %% [markdown]
@@ -527,7 +521,7 @@ check("06-chunk", chunk_size)
 # thread for each core. With N cores that makes N × N threads.
 
 # %% [markdown]
-# We give about 200 products to 1 or *many* processes with 1 or *many* threads each.
+# We give about 100 products to 1 or *many* processes with 1 or *many* threads each.
 # *Many* is your number of cores, from 2 to 16.
 
 # %%
@@ -561,7 +555,7 @@ layouts = {
 products = {name: [] for name in layouts}
 for _ in range(3):
     for name, (processes, threads) in layouts.items():
-        share = 200 // processes
+        share = 100 // processes
         seconds = run_ranks(multiply, share, threads, world_size=processes)
         products[name].append(max(seconds))
 for name, seconds in products.items():
@@ -576,16 +570,15 @@ for name, seconds in products.items():
 # %% [markdown]
 # **The cure: processes × threads = cores, at most.** Mostly that means one thread in each
 # worker. `run_ranks` sets it for you. In a pool of your own, set it as each worker
-# starts. With one core both lines say 1.
+# starts. With one core both numbers are 1.
 
 # %% tags=["nbval-ignore-output"]
 from multiprocessing import get_context
 
 cure = {"initializer": torch.set_num_threads, "initargs": (1,)}
-for name, how in {"as it is": {}, "cured": cure}.items():
-    with ProcessPoolExecutor(1, get_context("spawn"), **how) as pool:
-        threads = pool.submit(torch.get_num_threads).result()
-    print("threads in a worker,", name, "|", threads)
+with ProcessPoolExecutor(1, get_context("spawn"), **cure) as pool:
+    threads = pool.submit(torch.get_num_threads).result()
+print("threads here:", torch.get_num_threads(), "| in a cured worker:", threads)
 
 # %% [markdown]
 # For NumPy with OpenBLAS, on Linux and Windows, set the environment variable

@@ -1,6 +1,5 @@
 """What lesson 06 says about the cost of workers is so, where it needs no clock."""
 
-import inspect
 import math
 import multiprocessing
 import random
@@ -13,10 +12,8 @@ import torch
 from lessons.props.overheads_and_how_many_workers import (
     four_timelines,
     heavy_tailed_naps,
-    timeline_of_chunks,
 )
 from parallel_by_hand.overheads.cost_model import Costs
-from parallel_by_hand.overheads.pieces_of_work import CONTEXT
 
 
 def test_the_best_number_is_beside_the_square_root_and_a_has_no_say():
@@ -47,12 +44,6 @@ def test_small_chunks_balance_the_job_of_the_lesson():
     assert done(lengths, 1) < 0.34 < 0.5 < done(lengths, 12)
 
 
-def test_a_pool_hands_out_chunks_as_they_are_counted():
-    with_spans = timeline_of_chunks([0.001] * 12, 6, workers=4)
-    assert len(with_spans.spans) == 12
-    assert len(with_spans.lanes) <= 2, "two chunks: no more than two have work"
-
-
 def test_the_four_crews_have_the_four_faults():
     timelines = four_timelines()
     spans = {name: timeline.spans for name, timeline in timelines.items()}
@@ -78,26 +69,3 @@ def test_the_cure_gives_each_worker_one_thread(monkeypatch):
     for expected, how in (2, {}), (1, cure):
         with ProcessPoolExecutor(1, spawn, **how) as pool:
             assert pool.submit(torch.get_num_threads).result() == expected
-
-
-class Threads(torch.utils.data.Dataset):
-    """Each item is the number of torch's threads where it was made."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, item: int) -> int:
-        return torch.get_num_threads()
-
-
-@pytest.mark.everything
-def test_a_data_loader_gives_its_workers_one_thread():
-    loader = torch.utils.data.DataLoader(
-        Threads(), num_workers=2, multiprocessing_context=CONTEXT
-    )
-    assert torch.cat(list(loader)).tolist() == [1, 1]
-
-
-def test_an_executor_sends_pieces_one_by_one_unless_told():
-    chunksize = inspect.signature(ProcessPoolExecutor.map).parameters["chunksize"]
-    assert chunksize.default == 1

@@ -94,16 +94,6 @@ def sends_a_lambda(pool, seed, count):
     return added(pool.map(lambda a, c: period(a) * c, angles, clocks)) / count
 
 
-@wrong(
-    "07-identical",
-    advice="how many workers",
-    state="TOO SLOW",
-    note="The whole loop is one task; one worker does it all.",
-)
-def sends_the_whole_survey(pool, seed, count):
-    return pool.submit(survey, seed, count).result()
-
-
 @right("07-identical")
 def sends_lists_of_periods(pool, seed, count):
     angles, clocks = draw(seed, count)
@@ -262,21 +252,6 @@ def submit_all(work, tasks, pool, done):
 )
 def forgets_the_old_results(work, tasks, pool, done):
     return collect(submit_all(work, tasks, pool, done), {})
-
-
-@wrong(
-    "07-finish",
-    advice="with its exception",
-    note="A message has no type: nobody can decide later what to repeat.",
-)
-def keeps_messages_instead_of_exceptions(work, tasks, pool, done):
-    results, failed = dict(done), {}
-    for task, future in submit_all(work, tasks, pool, done).items():
-        try:
-            results[task] = future.result()
-        except Exception as error:
-            failed[task] = str(error)
-    return results, failed
 
 
 @wrong(

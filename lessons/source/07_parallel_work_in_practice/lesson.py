@@ -217,14 +217,14 @@ check("07-identical", survey_in)
 # joblib is a library for parallel work, which scikit-learn uses. `delayed(f)(t)` notes
 # the call `f(t)` down without making it; `Parallel` makes the noted calls.
 #
-# Does it matter which we take? We give 16 tasks to each.
+# Does it matter which we take? We give 8 tasks to each.
 
 # %%
 from joblib import Parallel, delayed
 
 from sidebyside import compare
 
-some = work[:16]
+some = work[:8]
 with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor:
     pools = compare(
         workers=2,
@@ -237,7 +237,7 @@ with spawn.Pool(2) as pool, ProcessPoolExecutor(2, mp_context=spawn) as executor
         ),
     )
 rows = {way: np.concatenate(parts) for way, parts in pools.results.items()}
-assert all(np.array_equal(some_rows, serial[:800]) for some_rows in rows.values())
+assert all(np.array_equal(some_rows, serial[:400]) for some_rows in rows.values())
 pools
 
 # %% [markdown]
@@ -538,19 +538,12 @@ print(f"{sums}\nsending a RawArray raises {type(refused).__name__}")
 # An unrelated program may open the block by its name as well. On Linux and macOS it
 # deletes the block when it ends, unless it opens the block with `track=False`, which
 # Python 3.13 introduced.
-#
-# Forked workers share their parent's memory until a process writes to it. A list does not
-# stay shared for long: to read most objects is to write their reference counts. The
-# numbers in an array have no such counts.
 
 # %% [markdown] tags=["instructor"]
 # ## The checklist: 7 minutes
 #
 # Ask for causes first and write them on the board: the class will find four of the six.
 # The order matters. Each question makes the next one meaningful.
-#
-# A crowded machine lowers the second line: a task that waits for a core does not use
-# CPU time either. The limit is 10 % for this reason.
 #
 # When late: the checklist as a table, the measurement in the exercise.
 
@@ -595,7 +588,7 @@ from parallel_by_hand.practice import programs_to_diagnose
 from parallel_by_hand.practice.diagnosis import diagnose, findings_table
 
 programs = {
-    "simulate": (simulate_oscillator, work[:12]),
+    "simulate": (simulate_oscillator, work[:6]),
     "ask": (programs_to_diagnose.ask_computer_program, [0.02] * 10),
     "fill": (programs_to_diagnose.fill_memory_program, [4_000_000] * 6),
 }

@@ -42,8 +42,7 @@ def divides_by_the_shards(gradients, sizes):
 @wrong(
     "08-shards",
     advice="a list of 1 tensors",
-    note="All parameters in one flat vector, as the noise scale wants it; a list "
-    "was asked for.",
+    note="All parameters in one flat vector; a list was asked for.",
 )
 def returns_one_vector(gradients, sizes):
     return torch.cat([part.flatten() for part in by_stacking(gradients, sizes)])
@@ -93,8 +92,7 @@ def running_mean(gradients, sizes):
 @wrong(
     "08-accumulate",
     advice="nothing divides by their number",
-    note="Each pass adds its own mean: a gradient as many times too long as there are "
-    "passes.",
+    note="Each pass adds its own mean: the gradient is as many times too long.",
 )
 def adds_the_means_of_the_passes(model, images, labels, limit):
     model.zero_grad()
@@ -157,15 +155,6 @@ def keeps_the_old_gradient(model, images, labels, limit, in_every_pass=False):
 )
 def clears_in_every_pass(model, images, labels, limit):
     return keeps_the_old_gradient(model, images, labels, limit, in_every_pass=True)
-
-
-@wrong(
-    "08-accumulate",
-    advice="what is `limit` for",
-    note="The limit is ignored; on a device with little memory this fails.",
-)
-def all_at_once(model, images, labels, limit):
-    return in_a_while_loop(model, images, labels, len(labels))
 
 
 @wrong(
@@ -272,23 +261,10 @@ def trace_alone(steps, each):
 @wrong(
     "08-noise-scale",
     advice="one step's shards",
-    note="The rows of all steps are averaged, as if they had been taken from the "
-    "same weights.",
+    note="The rows of all steps are averaged, as if taken from the same weights.",
 )
 def all_steps_as_one_batch(steps, each):
     return in_64_bit([torch.cat(steps)], each)
-
-
-@wrong(
-    "08-noise-scale",
-    advice="how many images do all shards",
-    note="B counts images. With 8 shards of 8 this divides by 0.",
-)
-def batch_is_the_number_of_shards(steps, each):
-    shard, batch = _squares(steps)
-    size = len(steps[0])
-    trace = (shard - batch) / (1 / each - 1 / size) if size != each else 0.0
-    return trace / (batch - trace / size)
 
 
 @right("08-noise-scale")

@@ -67,16 +67,6 @@ def scatter_like_cards(batch, parts):
 
 @wrong(
     "09-scatter",
-    advice="how many parts",
-    note="The pieces of each tensor, not the tensors of each part: zip is missing.",
-    given=with_cat,
-)
-def scatter_each_tensor(batch, parts):
-    return [tensor.tensor_split(parts) for tensor in batch]
-
-
-@wrong(
-    "09-scatter",
     advice="detach",
     note="Without the graph, nothing leads back from the loss to the replicas.",
     given=after_scatter,
@@ -197,22 +187,5 @@ wrong(
     note="So near that four digits are the same.",
     name="mean_of_shares",
 )(_with(F=MEAN_OF_SHARES))
-wrong(
-    "09-museum",
-    advice="C, D to go",
-    note="They stop after two; the check goes on counting.",
-    name="some_are_left",
-)({"A": REPAIRED["A"], "B": REPAIRED["B"]})
-RANK_0_ALONE = {
-    6: COUNT + "\nif rank == 0: dist.all_reduce(right)",
-    7: "yield right.item() / len(y)",
-}
-wrong(
-    "09-museum",
-    advice="rank 0",
-    state="HUNG",
-    note="Only rank 0 needs the number, so it alone calls the all-reduce, and waits.",
-    name="rank_0_reduces_alone",
-)(_with(F=RANK_0_ALONE))
 right("09-museum", name="another_way")(ANOTHER_WAY)
 right("09-museum", name="the_four")({name: REPAIRED[name] for name in "DCBA"})

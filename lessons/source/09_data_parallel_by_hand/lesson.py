@@ -28,9 +28,6 @@
 # people forget two: that the weights have to go out again before the next step, and that
 # the gradients have to come back.
 #
-# The step that is twice as long: ask for a show of hands (1, 2 or 4) before the cell.
-# Expected: 1, "because `.to` copies". A model's `.to` never makes a second model.
-#
 # When late: skip the cell with the storages, keep the step's length.
 
 # %% [markdown]
@@ -243,8 +240,7 @@ check("09-scatter", scatter, gather)
 # ## All seven
 #
 # In the class below `send_weights` overwrites the weights of all replicas but the first.
-# `self.run` calls a function once for each replica, each in a thread of its own, and
-# `span` notes times for a timeline.
+# `self.run` calls a function once for each replica, each in a thread of its own.
 
 # %%
 from sidebyside import show
@@ -253,10 +249,9 @@ show(ThreadedReplicas.step)
 show(ThreadedReplicas.reduce)
 
 # %% [markdown]
-# `slopes` are the gradients of the loss with respect to the outputs: `loss.backward()`
+# `slopes` are the gradients of the loss with respect to the outputs. `loss.backward()`
 # stops there, and each replica's thread goes on from its own part. `reduce` adds
-# without dividing, for the loss is a mean over *all* outputs already, so unequal parts
-# do no harm.
+# without dividing, because the loss is a mean over *all* outputs already.
 #
 # Does it train as one model does?
 
@@ -273,14 +268,13 @@ print(
 
 # %% [markdown]
 # **Two replicas in threads train as one model does, to within 10⁻⁶ after every step.**
-# We use plain SGD because Adam would hide a mistake, as lesson 11a shows.
 
 # %% [markdown]
 # ## What goes through device 0
 #
-# The class counts every byte to or from device 0, as if each replica had a device of
-# its own. The next cell shows the bytes per step for two replicas. By what factor do
-# the bytes of weights and gradients through device 0 grow with eight replicas?
+# The class counts every byte to or from device 0. The next cell shows the bytes per
+# step for two replicas. By what factor do the bytes of weights and gradients through
+# device 0 grow with eight replicas?
 
 # %%
 print({what: count // len(batches) for what, count in together.traffic.items()})
@@ -335,10 +329,6 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
 # gone: replicate, gather, and device 0. Ask why nobody has to send weights. (All start
 # equal, get equal gradients and do the same arithmetic.)
 #
-# The timelines: the solid part of a bar is the share of time on a core. In a room of
-# busy laptops the wide network's threads may look as bad as the deep one's. Then argue
-# with the count of calls.
-#
 # When late: skip dropout and batch norm, say them in one sentence.
 
 # %% [markdown]
@@ -386,7 +376,7 @@ print("bytes in a message:", message)
 
 # %% [markdown]
 # **Two replicas in processes are equal bit for bit after every step, and within 10⁻⁶ of
-# one process.** Nothing would repair a difference, so there must never be one.
+# one process.**
 
 # %% [markdown]
 # ## When threads lose
@@ -427,15 +417,14 @@ reveal("09-threads", two / one)
 draw_timelines(deep, cpu=True)
 
 # %% [markdown]
-# This is the deep network, the fastest of 24 steps each way. The solid part of each bar
-# is the share of its time in which the thread was on a core. At many of the 201 calls
-# one thread hands the GIL to the other, which costs CPU time, too. Backward of torch's
-# own layers runs in C++ and, where it calls no Python, needs no GIL.
+# This is the deep network, the fastest of 24 steps each way; the solid part of a bar is
+# time on a core. At many of the 201 calls one thread hands the GIL to the other, which
+# costs CPU time, too. Backward of torch's own layers runs in C++ and, where it calls no
+# Python, needs no GIL.
 
 # %% [markdown]
 # Now the wide network. Its threads spend their time in products that have released the
-# GIL, so with two free cores the forwards lie side by side, as in processes. The
-# backwards need not. What does the picture show on your machine?
+# GIL, so with two free cores the forwards lie side by side, as in processes.
 
 # %%
 wide = step_three_ways(make_wide)
@@ -444,8 +433,7 @@ print(f"CPU time of forward in two threads: {two / one:.1f} × that of one by on
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can gain and can lose. PyTorch's documentation recommends processes even on
-# one machine: `DistributedDataParallel`, lesson 11a.
+# So threads can gain and can lose. PyTorch's documentation recommends processes.
 
 # %% [markdown]
 # ## What does not match
@@ -485,28 +473,12 @@ for ranks in 1, 2:
 # halves. Batch norm takes its means from the images that it sees, and each replica sees
 # half of them. Such trainings are fine, but compare step by step without these layers.
 
-# %% [markdown]
-# ## The library's call
-#
-# In torch phases 1 to 4 are one call, `nn.DataParallel(model)(x)`; loss, backward and
-# update remain yours. Without GPUs it calls the model itself. Other frameworks also
-# have one process for all devices, or one each.
-#
-# | design | PyTorch | TensorFlow | JAX |
-# |---|---|---|---|
-# | one process drives all devices | `nn.DataParallel` | `tf.distribute.MirroredStrategy` | one program, arrays sharded over devices |
-# | one process for each device or machine | `DistributedDataParallel` | `MultiWorkerMirroredStrategy` | `jax.distributed.initialize`, then the same |
-
 # %% [markdown] tags=["instructor"]
 # ## The bug museum: 30 minutes
 #
 # Two people per screen. They read the meter first and say which of four families it is:
 # replicas apart from the start, apart later, together with a wrong step, or a wrong
 # report. Only then do they read the program.
-#
-# Expected: for E many move only the update and leave its old line, and step twice. For
-# F the mean of the ranks' shares is wrong as soon as shares are unequal. For D people
-# divide by the number of ranks and not by the number of images.
 #
 # The check passes with A to D; it tries E, F and G where they are there. When late: A
 # and B in class.
@@ -559,7 +531,7 @@ show_exhibits("FG")
 # Change three lines at most, and no `yield` of a model.
 #
 # A repaired program takes the step of one process, for any number of ranks. G clips the
-# gradient of the batch to `LONGEST`; F yields, on rank 0, the accuracy on all images.
+# batch's gradient to `LONGEST`; F yields the accuracy on all images.
 #
 # *By hand first:* in which two exhibits does the step grow with the number of ranks?
 #
@@ -617,6 +589,17 @@ check("09-museum", repairs)
 # own gradient, so every replica went its own way. F: right answers of all ranks,
 # divided by all images. G: ranks clip to the same length what points elsewhere; the
 # length that counts is that of the batch's gradient. By hand: A and B.
+
+# %% [markdown]
+# ## The library's call
+#
+# In torch phases 1 to 4 are one call, `nn.DataParallel(model)(x)`; loss, backward and
+# update remain yours. Without GPUs it calls the model itself.
+#
+# | design | PyTorch | TensorFlow | JAX |
+# |---|---|---|---|
+# | one process drives all devices | `nn.DataParallel` | `tf.distribute.MirroredStrategy` | one program, arrays sharded over devices |
+# | one process for each device or machine | `DistributedDataParallel` | `MultiWorkerMirroredStrategy` | `jax.distributed.initialize`, then the same |
 
 # %% [markdown]
 # ## A script of your own

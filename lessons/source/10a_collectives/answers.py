@@ -92,41 +92,16 @@ def columns_of_the_sender(tensor, pieces):
     tensor.copy_(sum(_arrived(own, [own] * len(pieces))))
 
 
-@wrong(
-    "10a-reduce-scatter",
-    advice="nothing by way of a third",
-    note="A reduce of everything and a scatter: rank 0 does all the talking.",
-)
-def columns_by_the_root(tensor, pieces):
-    sums = [piece.clone() for piece in pieces]
-    for total in sums:
-        eight_collectives.reduce(total, 0)
-    eight_collectives.scatter(tensor, sums, 0)
-
-
-def _columns_one_by_one(tensor, pieces) -> list:
-    """With room for one piece; the requests of all that was sent."""
+@right("10a-reduce-scatter")
+def columns_one_after_the_other(tensor, pieces):
+    """With room for one piece."""
     sending = [dist.isend(pieces[other], other) for other in other_ranks()]
     tensor.copy_(pieces[_rank()])
     room = torch.empty_like(tensor)
     for other in other_ranks()[::-1]:
         dist.recv(room, other)
         tensor.add_(room)
-    return sending
-
-
-@wrong(
-    "10a-reduce-scatter",
-    advice="nobody waited for",
-    note="The requests are kept, and never waited for.",
-)
-def columns_not_awaited(tensor, pieces):
-    tensor.requests = _columns_one_by_one(tensor, pieces)
-
-
-@right("10a-reduce-scatter")
-def columns_one_after_the_other(tensor, pieces):
-    for request in _columns_one_by_one(tensor, pieces):
+    for request in sending:
         request.wait()
 
 
@@ -269,8 +244,7 @@ def experts_in_sorted_order(tokens, chosen, expert):
 @wrong(
     "10a-experts",
     advice="on the way out and on the way back",
-    note="What was sent is received on the way back: the two lists have to change "
-    "places.",
+    note="On the way back the two lists have to change places.",
 )
 def experts_with_the_lists_of_the_way_out(tokens, chosen, expert):
     order, out, back, visitors = _go_out(tokens, chosen)
@@ -333,33 +307,22 @@ def experts_counted_too_short(tokens, chosen, expert):
     return tokens[order]
 
 
-def _in_lists(all_to_all):
-    def visit_experts(tokens, chosen, expert):
-        ranks = range(dist.get_world_size())
-        groups = [tokens[chosen == r] for r in ranks]
-        counts = [torch.tensor([len(group)], device=device()) for group in groups]
-        coming = [torch.empty_like(count) for count in counts]
-        all_to_all(coming, counts)
-        visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
-        all_to_all(visitors, groups)
-        said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
-        returned = [torch.empty_like(group) for group in groups]
-        all_to_all(returned, [rows.contiguous() for rows in said])
-        answers = torch.empty_like(tokens)
-        for r in ranks:
-            answers[chosen == r] = returned[r]
-        return answers
-
-    return visit_experts
-
-
-wrong(
-    "10a-experts",
-    advice="takes pieces of one size only",
-    note="Right where gloo is not: its all_to_all wants pieces of one size.",
-    name="in_lists",
-)(_in_lists(dist.all_to_all))
-right("10a-experts", name="by_messages")(_in_lists(eight_collectives.all_to_all))
+@right("10a-experts")
+def experts_by_messages(tokens, chosen, expert):
+    all_to_all, ranks = eight_collectives.all_to_all, range(dist.get_world_size())
+    groups = [tokens[chosen == r] for r in ranks]
+    counts = [torch.tensor([len(group)], device=device()) for group in groups]
+    coming = [torch.empty_like(count) for count in counts]
+    all_to_all(coming, counts)
+    visitors = [tokens.new_empty(int(n), tokens.shape[1]) for n in coming]
+    all_to_all(visitors, groups)
+    said = expert(torch.cat(visitors)).split([len(rows) for rows in visitors])
+    returned = [torch.empty_like(group) for group in groups]
+    all_to_all(returned, [rows.contiguous() for rows in said])
+    answers = torch.empty_like(tokens)
+    for r in ranks:
+        answers[chosen == r] = returned[r]
+    return answers
 
 
 @right("10a-experts")

@@ -139,28 +139,17 @@ def _expect_pieces_kept(expect, notes: tuple[PiecesNotes]) -> None:
 def _expect_each_piece_sent_once(expect, notes: tuple[PiecesNotes]) -> None:
     """One message to each other rank."""
     for rank, note in enumerate(notes):
-        for way, sizes in ("send", note.sizes), ("receive", note.comes):
-            messages = [m for m in note.meter.events if getattr(m, "way", "") == way]
-            verb = "sent" if way == "send" else "received"
-            count = Counter(message.peer for message in messages)
-            size = Counter()
-            for message in messages:
-                size[message.peer] += message.size
-            for peer in range(len(sizes)):
-                should = int(peer != rank)
-                expect(
-                    count[peer] == should,
-                    got=f"rank {rank} {verb} {count[peer]} messages, {size[peer]} "
-                    f"bytes ({'to' if way == 'send' else 'from'} rank {peer})",
-                    think="which rank needs which piece: one message to each "
-                    "other rank, none to yourself, and nothing by way of a third",
-                )
-                expect(
-                    size[peer] == should * sizes[peer],
-                    got=f"rank {rank} {verb} {size[peer]} bytes where the piece has "
-                    f"{sizes[peer]}",
-                    think="which part of your pieces the other rank needs",
-                )
+        sent = [m for m in note.meter.events if getattr(m, "way", "") == "send"]
+        count = Counter(message.peer for message in sent)
+        for peer, size in enumerate(note.sizes):
+            should, given = int(peer != rank), note.meter.sent_to.get(peer, 0)
+            expect(
+                count[peer] == should and given == should * size,
+                got=f"rank {rank} sent {count[peer]} messages, {given} bytes, to rank "
+                f"{peer}, whose piece has {size}",
+                think="which rank needs which piece: one message to each other rank, "
+                "none to yourself, and nothing by way of a third",
+            )
 
 
 # 10a-experts --------------------------------------------------------------------------

@@ -20,8 +20,6 @@
 #
 # *Before this:* lesson 9. *Time:* {reading} minutes to read, 55 for the exercises. *Needs:*
 # two CPU cores, no GPU. With four GPUs the same cells use them; this is untested.
-# There `send` does not hold Python up, and messages take other routes than the one
-# whose bytes we count.
 
 # %% [markdown] tags=["instructor"]
 # ## A message, and a meter: 5 minutes
@@ -70,9 +68,6 @@ run_ranks(pass_on, world_size=2)
 #
 # Act out broadcast and scatter with the four notes, then both ways back. Ask for the
 # bytes before the table: everyone sees that scatter sends less, few say how much.
-#
-# Expected: "after reduce everyone has the sum". Only the root has. The cell with what
-# gloo leaves behind is worth the minute: 1110 tells who had been counted by then.
 #
 # When late: skip what reduce leaves behind.
 
@@ -541,8 +536,7 @@ print(
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `send`, `recv` of a buffer | `ppermute` |
 #
 # Torch hands a call to its *backend*: NCCL, gloo or MPI, whichever `init_process_group`
-# named. NCCL has its own scatter, gather and all-to-all since version 2.28. torchcomms,
-# still experimental, is a newer interface to such backends.
+# named.
 #
 # Real programs pass one large tensor, and torch cuts it: `all_gather_single(output,
 # input)`, `reduce_scatter_single`, `all_to_all_single`. Older programs call the first
@@ -717,9 +711,6 @@ check("10a-experts", visit_experts)
 #   before waiting cures that, and so does one order of pairs for all ranks.
 # * Eight operations: from one (broadcast, scatter), to one (gather, reduce), and
 #   between all (all-gather, reduce-scatter, all-reduce, all-to-all).
-# * In all-reduce by way of rank 0, that rank sends $N - 1$ tensors, in $2(N-1)$ steps.
-# * In reduce-scatter, all-gather and all-to-all each rank sends $(N-1)/N$ of its
-#   pieces. Gloo's reduce-scatter sends twice that, which only a meter shows.
 # * Process groups limit a collective to some ranks; all-to-all with uneven pieces takes
 #   tokens to their experts and back.
 #

@@ -33,7 +33,6 @@ class PiecesNotes(NamedTuple):
     are_pieces_kept: bool
     meter: MessageMeter
     sizes: list[int]  # bytes of the piece for each rank
-    comes: list[int]  # bytes of the piece from each rank
 
 
 def try_reduce_scatter(answer: Callable, cases: list[PiecesCase]) -> list[PiecesNotes]:
@@ -72,9 +71,8 @@ def _try_with_pieces(case, answer, first_argument, rooms, wanted) -> PiecesNotes
         for receiver, piece in enumerate(pieces)
     )
     sizes = [piece.nbytes for piece in pieces]
-    comes = [piece_of_case(case, sender, rank).nbytes for sender in ranks]
     got = [room.clone() for room in rooms]
-    return PiecesNotes(got, wanted, are_kept, meter, sizes, comes)
+    return PiecesNotes(got, wanted, are_kept, meter, sizes)
 
 
 def are_pieces_under_way_together(meter: MessageMeter) -> bool:

@@ -11,7 +11,7 @@ from parallel_by_hand.collectives.loopback_meter import (
     loopback_bytes,
     megabytes_per_rank,
 )
-from sidebyside import MessageMeter, consecutive_steps, run_ranks
+from sidebyside import run_ranks
 from tests.hanging_ranks import how_they_hang
 from tests.quiet_loopback import least_on_loopback
 
@@ -27,17 +27,6 @@ def request_for_piece_thrown_away() -> None:
 @pytest.mark.everything
 def test_a_message_whose_request_is_thrown_away_does_not_arrive_with_gloo():
     how_they_hang(request_for_piece_thrown_away, "rank 1 waits in recv")
-
-
-def left_by_reduce() -> int:
-    tensor = torch.tensor([10 ** dist.get_rank()])
-    dist.reduce(tensor, dst=0)
-    return tensor.item()
-
-
-def test_after_a_reduce_only_the_roots_tensor_is_the_sum():
-    root, *others = run_ranks(left_by_reduce, world_size=3)
-    assert root == 111 and 111 not in others
 
 
 def bytes_of_three() -> tuple[float, float, float]:
@@ -81,21 +70,3 @@ def test_the_old_names_warn_and_name_the_new_ones():
     assert "all_gather_single" in found["all_gather_into_tensor"][0]
     assert "reduce_scatter_single" in found["reduce_scatter_tensor"][0]
     assert not found["all_gather_single"] and not found["reduce_scatter_single"]
-
-
-def steps_of_swaps(order) -> MessageMeter:
-    pieces = [torch.ones(1) for _ in range(dist.get_world_size())]
-    received = [torch.empty(1) for _ in pieces]
-    with MessageMeter() as meter:
-        order(received, pieces)
-    return meter
-
-
-def test_a_tournament_takes_fewer_steps_than_rank_after_rank():
-    from .answers import pieces_in_list_of_pairs, pieces_in_tournament
-
-    steps = [
-        consecutive_steps(run_ranks(steps_of_swaps, order, world_size=4))
-        for order in (pieces_in_list_of_pairs, pieces_in_tournament)
-    ]
-    assert steps[1] < steps[0]

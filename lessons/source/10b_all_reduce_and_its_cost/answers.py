@@ -69,8 +69,7 @@ def ring_that_only_sends_first(tensor):
 @wrong(
     "10b-ring",
     advice="are there as many as ranks",
-    note="`chunk` returns fewer pieces than ranks where the tensor is short; "
-    "`tensor_split` does not.",
+    note="`chunk` returns fewer pieces than ranks where the tensor is short.",
 )
 def ring_of_torch_chunks(tensor):
     _ring(tensor, cut=torch.Tensor.chunk)
@@ -92,15 +91,6 @@ def ring_off_by_one(tensor):
 )
 def ring_on_a_copy(tensor):
     _ring(tensor.clone())
-
-
-@wrong(
-    "10b-ring",
-    advice="the library's all_reduce",
-    note="The call whose inside is asked for.",
-)
-def ring_of_the_library(tensor):
-    dist.all_reduce(tensor)
 
 
 @wrong(

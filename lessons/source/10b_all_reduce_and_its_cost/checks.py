@@ -192,7 +192,6 @@ def check_10b_choose(fastest):
     for ranks, (alpha, beta) in itertools.product(MANY_RANKS, MANY_LINKS):
         for size in sizes:
             _expect_fastest_all_reduce(fastest, size, ranks, alpha, beta)
-        _expect_fastest_near_crossover(fastest, ranks, alpha, beta)
 
 
 def _seconds_of_all_reduces(size: float, ranks: int, alpha, beta) -> dict[str, float]:
@@ -222,14 +221,3 @@ def _expect_fastest_all_reduce(
             rounded = f"{ranks} ranks need as many levels as {full}"
             think = f"how the logarithm is rounded: {rounded}. Or {think}"
         expect(got in best, got=got, think=think)
-
-
-def _expect_fastest_near_crossover(fastest, ranks: int, alpha, beta) -> None:
-    """A little below and above the size at which tree and ring take equally long."""
-    levels = (ranks - 1).bit_length()
-    more_messages = 2 * (ranks - 1) - 2 * levels
-    if more_messages <= 0 or not beta or not alpha:
-        return
-    crossing = alpha * more_messages / beta / (2 * levels - 2 * (ranks - 1) / ranks)
-    for size in (0.98 * crossing, 1.02 * crossing):
-        _expect_fastest_all_reduce(fastest, size, ranks, alpha, beta)

@@ -362,11 +362,6 @@ for step in (0, 21):
 #
 # Draw the line: time up, bytes to the right, and ask what the intercept is. Then ask
 # how it looks with logarithmic axes: flat, a bend, a slope.
-#
-# On a busy machine the small messages are noisy. The intervals say so; read them out.
-# Then let people say why an all-reduce takes longer than predicted.
-#
-# When late: skip the table with more ranks than cores.
 
 # %% [markdown]
 # ## What a message costs
@@ -511,20 +506,6 @@ for size in (16_000, 16_000_000):
 # to one message at a time. In an all-reduce, messages in both directions share the
 # cores, ranks wait for each other, and adding takes time. So **read $T$ as an order of
 # magnitude**, and use it to compare ways.
-
-# %% [markdown]
-# With more ranks than cores, ranks take turns. Here are 16 KB with torch's all-reduce,
-# for 2, 4 and 8 ranks.
-
-# %%
-for n in (2, 4, 8):
-    _, library = run_ranks(time_beside_library, 4000, 15, world_size=n)[0]
-    print(f"{n} ranks: {1e3 * library:.2f} ms")
-
-# %% [markdown]
-# By the number of messages, four ranks take 3 times as long as two, and eight 7 times.
-# The rest is waiting for a core. So we measure with as many ranks as there are cores;
-# for more we use the paced link, whose sleeping ranks need no core.
 
 # %% [markdown] tags=["instructor"]
 # ## Tree against ring: 7 minutes
@@ -689,7 +670,6 @@ draw_residuals(carried, seconds, fitted)
 # `dist.all_reduce(tensor)` does all this. With gloo on the CPU it goes round a ring
 # too. Ours is a page of Python, and yet 16 MB took about as long above: nearly all the
 # time is spent in moving and adding bytes, which compiled code does in both.
-# `tests/benchmarks/ring_beside_gloo.py` takes more rounds.
 #
 # | library | all-reduce | what chooses the way |
 # |---|---|---|
@@ -701,8 +681,6 @@ draw_residuals(carried, seconds, fitted)
 # %% [markdown]
 # ## What we saw
 #
-# * At the root, one rank sends $(N-1)S$; round a ring, every rank sends $2(N-1)/N \cdot
-#   S$, in $2(N-1)$ steps. A tree takes $2\lceil\log_2 N\rceil$ steps of whole tensors.
 # * From three ranks on the ways round differently; each gives all ranks the same bits.
 # * $T = \alpha \cdot \text{messages} + \beta \cdot \text{bytes}$: two measured numbers
 #   predict a message on a quiet machine, and the crossover of tree and ring on the

@@ -36,24 +36,11 @@ def shard_without_the_remainder(samples, rank, world_size, epoch):
 @wrong(
     "11a-shard",
     advice="no two ranks differ by more than one",
-    note="Rounding up. Of 14 samples, the last of 4 ranks gets two fewer "
-    "than the others.",
+    note="Rounding up: of 14 samples, the last of 4 ranks gets only two.",
 )
 def shard_rounded_up(samples, rank, world_size, epoch):
     size = -(-samples // world_size)
     return _deck(samples, epoch)[rank * size : (rank + 1) * size].tolist()
-
-
-@wrong(
-    "11a-shard",
-    advice="more than once",
-    note="torch's DistributedSampler does this, so that all shards are equally "
-    "long. Worth a word: it is a decision, not a law.",
-)
-def shard_padded(samples, rank, world_size, epoch):
-    deck = _deck(samples, epoch).tolist()
-    deck += deck[: -samples % world_size]
-    return deck[rank::world_size]
 
 
 @wrong(
@@ -126,8 +113,7 @@ def _until(reached, most) -> int:
     "11a-stop",
     advice="whose loss decides",
     state="HUNG",
-    note="Each rank looks at its own loss. The one that is done first leaves the "
-    "others in the all-reduce of their next step.",
+    note="The rank that is done first leaves the others in their next all-reduce.",
 )
 def stops_by_its_own_loss(step, target, most):
     return _until(lambda: step() <= target, most)
@@ -154,15 +140,6 @@ def stops_by_rank_0(step, target, most):
 )
 def stops_by_the_sum(step, target, most):
     return _until(lambda: _reduced(step()) <= target, most)
-
-
-@wrong(
-    "11a-stop",
-    advice="must each of them",
-    note="They wait until every rank's own loss is low enough.",
-)
-def stops_when_all_are_done(step, target, most):
-    return _until(lambda: _reduced(step(), dist.ReduceOp.MAX) <= target, most)
 
 
 @wrong(

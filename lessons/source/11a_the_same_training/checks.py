@@ -66,12 +66,6 @@ def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> No
             think="whether every sample is dealt exactly once, also when the number of "
             "ranks does not divide the number of samples",
         )
-        strangers = sorted(set(dealt) - set(range(samples)))
-        expect(
-            not strangers,
-            got=f"indices that do not exist: {strangers}",
-            think=f"which indices there are: 0 to {samples - 1}",
-        )
         sizes = [len(hand) for hand in hands]
         expect(
             max(sizes) - min(sizes) <= 1,
@@ -138,7 +132,6 @@ STOPS = [
 ]
 RULES = [  # instead of the mean, and what to think about
     (sum, "the sum, or the mean: by what is it divided"),
-    (max, "how many ranks have reached the target: must each of them"),
     (min, "how many ranks have reached the target: is one enough"),
     (lambda losses: losses[0], "the other ranks' losses: this one is rank 0's"),
 ]

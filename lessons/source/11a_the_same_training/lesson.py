@@ -54,8 +54,11 @@
 # Ten of our 1,415 handwritten digits for training. We use the first 22 batches of 64:
 
 # %%
+import torch
+
 from sidebyside import figure, load_digits
 
+torch.set_num_threads(1)  # one core, which is what each rank has, too
 images, labels = load_digits("train")
 batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
 fig, axes = figure(1, 10, height=1.2, stamp="published", alt="ten handwritten digits")
@@ -69,13 +72,10 @@ fig
 # `average` does nothing yet. It stands where the processes will have to talk.
 
 # %%
-import torch
 from torch import nn
 
 from parallel_by_hand.ddp.ddp_from_scratch import flat_parameters, make_ddp_model
 from sidebyside import device
-
-torch.set_num_threads(1)  # one core, which is what each rank has, too
 
 
 def train(model, batches, average=lambda m: None, optimizer=torch.optim.SGD, lr=0.1):
@@ -121,11 +121,7 @@ def train_replica(start, average=lambda model: None, batches=batches) -> torch.T
     return train(start(), [(x[mine], y[mine]) for x, y in batches], average)
 
 
-guess(
-    "11a-apart",
-    None,
-    "What share of the distance between the two replicas is left at the end?",
-)
+guess("11a-apart", None, "What share of the replicas' distance is left at the end?")
 
 # %%
 from sidebyside import reveal, run_ranks

@@ -5,18 +5,11 @@ Every sentence in bold of the lesson is a cell whose output is compared, or a te
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DistributedSampler
 
-from parallel_by_hand.ddp.ddp_from_scratch import make_ddp_model
 from parallel_by_hand.machines.two_machines import free_port_for_machines
-from sidebyside import device, load_digits, run_ranks
+from sidebyside import load_digits
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN, said_by
-
-# The data -----------------------------------------------------------------------------
 
 
 def test_the_digits_are_all_there_and_their_licence_is_beside_them():
@@ -37,33 +30,6 @@ def test_the_held_out_digits_are_not_among_those_for_training():
     assert (len(train[0]), len(test[0])) == (1415, 382)
     with pytest.raises(ValueError, match="all, train, test"):
         load_digits("half")
-
-
-# The same training -------------------------------------------------------------------
-
-
-def gradient_with_an_empty_share() -> bool:
-    """Rank 1 has no image at all; the weighted loss does not mind."""
-    alone, replica = make_ddp_model(), DistributedDataParallel(make_ddp_model())
-    images, labels = (tensor[:3].to(device()) for tensor in load_digits("train"))
-    F.cross_entropy(alone(images), labels).backward()
-    mine = slice(0, 3 if dist.get_rank() == 0 else 0)
-    loss = F.cross_entropy(replica(images[mine]), labels[mine], reduction="sum")
-    (loss * dist.get_world_size() / 3).backward()
-    pairs = zip(alone.parameters(), replica.parameters(), strict=True)
-    return all(torch.allclose(a.grad, b.grad, atol=1e-6) for a, b in pairs)
-
-
-def test_a_rank_may_have_no_image_at_all():
-    assert run_ranks(gradient_with_an_empty_share) == [True, True]
-
-
-def test_with_drop_last_the_sampler_leaves_the_rest_out():
-    sampler = DistributedSampler(range(1415), num_replicas=2, rank=0, drop_last=True)
-    assert len(list(sampler)) == 707
-
-
-# torchrun -----------------------------------------------------------------------------
 
 
 WHERE_THEY_MEET = """

@@ -85,15 +85,6 @@ def buckets_without_the_last(parameters, bucket_bytes):
 
 @wrong(
     "11b-buckets",
-    advice="bytes or numbers",
-    note="numel() for nbytes: the buckets are four times too large.",
-)
-def buckets_counted_in_numbers(parameters, bucket_bytes):
-    _average(fill_buckets(parameters, 4 * bucket_bytes))
-
-
-@wrong(
-    "11b-buckets",
     advice="not waited for.*async_op=True",
     note="Right or wrong, as it happens: the sum may not be there yet.",
 )
@@ -198,8 +189,7 @@ class HooksNeverQuiet(_Averaging):
 @wrong(
     "11b-no-sync",
     advice="try ... finally",
-    note="A switch that is turned on again below the `yield` stays off when the "
-    "block raises.",
+    note="A switch turned on again below the `yield` stays off after an exception.",
     given=_no_sync_of,
 )
 class HooksQuietAfterAnException(_Averaging):
@@ -213,9 +203,7 @@ class HooksQuietAfterAnException(_Averaging):
 @wrong(
     "11b-no-sync",
     advice="its gradient only, or all that has been accumulated",
-    note="register_hook sees the new micro-batch's gradient; what was "
-    "accumulated inside no_sync stays different in each rank, and the replicas "
-    "drift apart. Published code did this: 1.5e-3 apart after 10 steps.",
+    note="register_hook sees the newest gradient only: the replicas drift apart.",
     given=_no_sync_of,
 )
 class HooksOnTheNewestGradient(_Averaging):
@@ -244,18 +232,8 @@ class HooksOnAnotherVariable(_Averaging):
 
 @wrong(
     "11b-no-sync",
-    advice="a function no_sync, not called",
-    note="They return the result of no_sync() instead of the function.",
-)
-def hooks_called(module):
-    return _Averaging(module).no_sync()
-
-
-@wrong(
-    "11b-no-sync",
     advice="not divided by anything",
-    note="The division stands before the question whether to send, so inside "
-    "no_sync the gradient is divided as well.",
+    note="The division stands before the question whether to send.",
     given=_no_sync_of,
 )
 class HooksThatDivideInSilence(_Averaging):

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext, suppress
 
 import torch
 import torch.distributed as dist
@@ -89,10 +89,6 @@ def small_ddp_model() -> nn.Module:
     return ScaledLayers().to(device(), torch.float64)
 
 
-def flat_ddp_model(model: nn.Module) -> torch.Tensor:
-    return nn.utils.parameters_to_vector(model.parameters()).detach().cpu().clone()
-
-
 def flat_ddp_gradients(model: nn.Module) -> torch.Tensor:
     """All gradients in one vector; zeros where there is none."""
     gradients = [
@@ -136,7 +132,7 @@ def _gradients_in_rank(parameters: list[nn.Parameter]) -> list[torch.Tensor | No
 
 # 11b-no-sync --------------------------------------------------------------------------
 
-STEPS, MICRO = 3, 30  # 30 samples can be shared among 1, 2 and 3 ranks
+MICRO = 30  # samples can be shared among 1, 2 and 3 ranks
 
 
 def try_no_sync(average_with_hooks: Callable) -> dict:
@@ -144,35 +140,14 @@ def try_no_sync(average_with_hooks: Callable) -> dict:
     trial = NoSyncTrial(small_ddp_model())
     no_sync = average_with_hooks(trial.model)
     facts = {"outside": trial.backward([0])}
-    block = _opened_by_no_sync(no_sync)
-    if not isinstance(block, AbstractContextManager):
-        return {"returned": f"{no_sync!r}; called, it gave {block!r}"}
-    with block:
+    with no_sync():
         facts["inside"] = trial.backward([0])
-    errors = ValueError, KeyboardInterrupt  # the second is the stop button
-    facts["came out"] = [what_comes_out_of(no_sync, error) for error in errors]
+    with suppress(ValueError), no_sync():
+        raise ValueError
     facts["after"] = trial.backward([0])
     facts["accumulate"] = trial.backward([0, 1, 2], no_sync)
-    facts["together"], facts["alone"] = trial.train(no_sync), trial.train_alone()
     facts["trained"] = len(list(trial.model.parameters()))
     return facts
-
-
-def _opened_by_no_sync(no_sync: Callable) -> object:
-    """What `no_sync()` gives; the error if it cannot be called."""
-    try:
-        return no_sync()
-    except TypeError as error:
-        return error
-
-
-def what_comes_out_of(no_sync: Callable, error: type[BaseException]) -> str | None:
-    """The exception that is heard of when this one is raised inside the block."""
-    try:
-        with no_sync():
-            raise error
-    except BaseException as caught:
-        return type(caught).__name__
 
 
 class NoSyncTrial:
@@ -180,7 +155,7 @@ class NoSyncTrial:
 
     def __init__(self, model: nn.Module):
         self.model, self.plain = model, copy.deepcopy(model)
-        images, labels = (t[: STEPS * 3 * MICRO] for t in load_digits("train"))
+        images, labels = (t[: 3 * MICRO] for t in load_digits("train"))
         self.images, self.labels = (
             images.to(device(), torch.float64),
             labels.to(device()),
@@ -201,30 +176,6 @@ class NoSyncTrial:
             notes["before the last"] = flat_ddp_gradients(self.plain)
             self._loss(self.plain, self._share(number)).backward()
         return notes | {"own": flat_ddp_gradients(self.plain)}
-
-    def train(self, no_sync: Callable) -> torch.Tensor:
-        """The parameters after each step of three micro-batches, two of them quiet."""
-        sgd, history = torch.optim.SGD(self.model.parameters(), lr=0.5), []
-        sgd.zero_grad()
-        for step in range(0, 3 * STEPS, 3):
-            with no_sync():
-                for number in step, step + 1:
-                    (self._loss(self.model, self._share(number)) / 3).backward()
-            (self._loss(self.model, self._share(step + 2)) / 3).backward()
-            sgd.step()
-            sgd.zero_grad()
-            history.append(flat_ddp_model(self.model))
-        return torch.stack(history)
-
-    def train_alone(self) -> torch.Tensor:
-        """The same in one process, which has the whole batch at once."""
-        sgd, history = torch.optim.SGD(self.plain.parameters(), lr=0.5), []
-        for batch in torch.arange(len(self.images)).split(3 * MICRO):
-            sgd.zero_grad()
-            self._loss(self.plain, batch).backward()
-            sgd.step()
-            history.append(flat_ddp_model(self.plain))
-        return torch.stack(history)
 
     def _loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(model(self.images[batch]), self.labels[batch])

@@ -133,7 +133,6 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
         (sizes, "why gradients share a bucket: each message costs time of its own"),
         (_in_buckets(sizes, limit + 1), f"whether a bucket of exactly {limit} bytes is "
          "full"),
-        (_in_buckets(sizes, 4 * limit), "what `bucket_bytes` counts: bytes or numbers"),
         ([sum(sizes)], "when a bucket is full. A bucket that waits for all gradients "
          "cannot leave before backward has ended"),
         (_in_buckets(sizes[::-1], limit), "which parameter's gradient is ready first "
@@ -149,7 +148,7 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
 
 HOOK = "what this line gets: a hook added by register_post_accumulate_grad_hook is "
 HOOK += "called with the parameter, one added by register_hook with a gradient. And "
-HOOK += "what `no_sync()` gives each time"
+HOOK += "what `no_sync()` gives each time: can it stand after `with`?"
 
 
 @exercise("11b-no-sync", in_ranks=True)
@@ -160,19 +159,12 @@ def check_11b_no_sync(average_with_hooks):
         "loss.backward() after a `with no_sync():` that ended in an exception":
             _expect_sync_after_error,
         "3 micro-batches, two of them inside no_sync,": _expect_all_accumulated,
-        "3 steps of 3 micro-batches, two of them inside no_sync,": _expect_trained,
     }  # fmt: skip
     for ranks in 2, 3, 1:
         where = f" in {ranks} ranks"
         call = "no_sync = average_with_hooks(model), and backward" + where
-        with trying(call, think=HOOK) as expect:
+        with trying(call, think=HOOK):
             found = run_trial(try_no_sync, average_with_hooks, ranks=ranks)
-            expect(
-                "returned" not in found[0],
-                got=found[0].get("returned"),
-                think="what is to be returned: a function no_sync, not called, whose "
-                "result can stand after `with`. Is `@contextmanager` there?",
-            )
         for tried, expected in trials.items():
             with trying(tried + where) as expect:
                 expected(expect, found)
@@ -223,11 +215,6 @@ def _expect_quiet_inside(expect, found: list[dict]) -> None:
 
 
 def _expect_sync_after_error(expect, found: list[dict]) -> None:
-    expect(
-        found[0]["came out"] == ["ValueError", "KeyboardInterrupt"],
-        got="an exception that did not come out of the block",
-        think="where the exception goes: is it caught by no_sync?",
-    )
     think = "what happens at the end of a with block whatever ended it: try ... finally"
     _expect_sent(expect, found, "after", think)
 
@@ -247,14 +234,3 @@ def _expect_all_accumulated(expect, found: list[dict]) -> None:
             "get?",
         )
     _expect_means(expect, found, "accumulate")
-
-
-def _expect_trained(expect, found: list[dict]) -> None:
-    for rank in found:
-        off = (rank["together"] - found[0]["alone"]).abs().max().item()
-        expect(
-            off < 1e-9,
-            got=f"parameters that are up to {off:.1e} away from the single process's",
-            think="whether every micro-batch counts once in every step, and what your "
-            "hooks keep from one step for the next",
-        )

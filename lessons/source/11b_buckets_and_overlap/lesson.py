@@ -546,25 +546,21 @@ print(f"ours / torch's: {run_ranks(ddp_beside_torch.ratio_of_steps)[0]:.2f} ×")
 # [demos/ddp/train_digits.py](../demos/ddp/train_digits.py).
 
 # %%
-from parallel_by_hand.ddp.train_digits import (
-    WRAPPERS,
-    digits_accuracy,
-    train_digits_epoch,
-)
+from parallel_by_hand.ddp import train_digits
 
 
 def four_epochs(mode: str) -> list[tuple]:
     """Runs in each rank: loss and accuracy after each epoch."""
     model, rows = make_ddp_model(), []
-    replica = WRAPPERS[mode](model)
+    replica = train_digits.WRAPPERS[mode](model)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for epoch in range(4):
-        loss = train_digits_epoch(replica, sgd, images, labels, epoch, 64)
-        rows.append((loss, digits_accuracy(model)))
+        loss = train_digits.train_digits_epoch(replica, sgd, images, labels, epoch, 64)
+        rows.append((loss, train_digits.digits_accuracy(model)))
     return rows
 
 
-for mode in WRAPPERS:
+for mode in train_digits.WRAPPERS:
     rows = run_ranks(four_epochs, mode, world_size=1 if mode == "single" else 2)[0]
     for loss, accuracy in rows:
         print(f"{mode:6}  loss {loss:.6f}  held-out accuracy {accuracy:.4f}")
@@ -572,7 +568,8 @@ for mode in WRAPPERS:
 # %% [markdown]
 # **All three have the same losses and the same accuracy.** That was the aim: a
 # different way to the same model. Is it a faster way? Only if the computing that each
-# rank is spared takes longer than the sending that overlap cannot hide.
+# rank is spared takes longer than the sending that overlap cannot hide. Lesson 11c
+# measures it.
 #
 # In a terminal,
 # `torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp`
@@ -612,5 +609,5 @@ for mode in WRAPPERS:
 # %% [markdown]
 # ## Next
 #
-# Every step here waits for the slowest rank. Must it? Lesson 12a lets the ranks run free,
-# with a server in the middle, and 12b without one.
+# What has all this bought? Lesson 11c counts samples per second, predicts them from the
+# parts of a step, and looks for the rest in a trace.

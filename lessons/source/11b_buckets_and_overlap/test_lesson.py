@@ -8,8 +8,6 @@ import pytest
 from parallel_by_hand.ddp import ddp_beside_torch, overlap
 from sidebyside import Timeline, run_ranks
 
-# Messages -----------------------------------------------------------------------------
-
 
 def spans_by_rank(fn, *args) -> list[dict]:
     """For each rank: its backward, and when its messages set out."""
@@ -54,14 +52,3 @@ def test_the_first_message_sets_out_before_the_last_gradient_is_ready(kind):
     for rank in spans_by_rank(ddp_beside_torch.draw_sixth_step, kind):
         assert len(rank["messages"]) == 3
         assert rank["backward"].start < rank["messages"][0] < rank["backward"].end
-
-
-def test_torchs_buckets_come_with_the_second_step_and_are_then_ours():
-    sent = {
-        (kind, limit): run_ranks(ddp_beside_torch.bytes_of_messages, kind, limit)[0]
-        for kind, limit in [("ours", 1), ("torch's", 1), ("torch's", None)]
-    }
-    ours, torchs, by_default = sent.values()
-    assert ours[0] == ours[1] == torchs[1] == torchs[2] == [4239400, 4198400, 266240]
-    assert torchs[0] == by_default[0] == [sum(ours[0])]
-    assert by_default[1] == by_default[2] == [4239400, 4198400 + 266240]

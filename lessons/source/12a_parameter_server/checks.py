@@ -5,14 +5,10 @@ import itertools
 import math
 import random
 from collections.abc import Callable
-from functools import partial
 from heapq import heapify, heappop, heappush
 
 from parallel_by_hand.parameter_server.stale_gradients import predicted_stable_step
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
-
-from .bounded_programs import serve_scripted_workers
 
 # 12a-bounded --------------------------------------------------------------------------
 
@@ -25,7 +21,7 @@ BY_HAND = [
 ]
 
 
-@exercise("12a-bounded", in_ranks=True, when_hung="whether some worker always goes on")
+@exercise("12a-bounded")
 def check_12a_bounded(who_goes_on):
     for pushes, waiting, bound in BY_HAND:
         _expect_who_goes_on(who_goes_on, pushes, waiting, bound)
@@ -35,7 +31,6 @@ def check_12a_bounded(who_goes_on):
             pushes = {w: dice.randint(0, 8) for w in dice.sample(range(1, 20), workers)}
             waiting = dice.sample(sorted(pushes), dice.randint(1, workers))
             _expect_who_goes_on(who_goes_on, pushes, waiting, bound)
-    _expect_bounded_ranks(who_goes_on)
 
 
 def _expect_who_goes_on(
@@ -65,26 +60,6 @@ def _expect_who_goes_on(
         )
         think = "the order: that of `waiting`, first come, first served"
         expect(list(got) == right, got=got, think=think)
-
-
-def _expect_bounded_ranks(who_goes_on: Callable) -> None:
-    """In real processes: three workers, and a server that answers."""
-    for bound in (0, 2):
-        call = "serve_at_once(...) in a server with 3 workers, your function with "
-        with trying(call + f"bound = {bound}") as expect:
-            goes = partial(_who_goes_on_with_bound, who_goes_on, bound)
-            ranks = run_trial(serve_scripted_workers, goes, ranks=4)
-            ahead, updates = ranks[0]
-            expect(
-                updates == 12 and ahead <= bound + 1,
-                got=f"{updates} updates; a worker got {ahead} gradients ahead",
-                think="which workers may go on: one that does may push once more, so "
-                "it is never more than bound + 1 ahead",
-            )
-
-
-def _who_goes_on_with_bound(who_goes_on: Callable, bound: int, pushes, waiting):
-    return who_goes_on(pushes, waiting, bound)
 
 
 # 12a-stable ---------------------------------------------------------------------------

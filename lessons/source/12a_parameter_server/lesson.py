@@ -33,28 +33,22 @@
 # ## Pull, compute, push
 #
 # A **parameter server** is a process that holds the parameters. A *worker* pulls them,
-# computes a gradient, and pushes it to the server. That is all it does:
+# computes a gradient, and pushes it to the server. The simplest server works *in step*:
+# it sends the parameters to all workers, waits for a gradient from each, and takes one
+# step with their mean. This is the **synchronous** design:
 
 # %%
-from parallel_by_hand.parameter_server.server_and_workers import work
+from parallel_by_hand.parameter_server.server_and_workers import serve_in_step, work
 from sidebyside import show
 
 show(work)
+show(serve_in_step)
 
 # %% [markdown]
 # `pull` receives a letter from each server, `push` sends one. A letter holds the
 # numbers, and one more: the **version**, which counts the updates that the parameters
-# have seen. It comes back with the gradient. Version −1 means: stop.
-
-# %% [markdown]
-# The simplest server works *in step*: it sends the parameters to all workers, waits for
-# a gradient from each, and takes one step with their mean. This is the **synchronous**
-# design. `answer_workers` begins to send letters, and `note` writes down what happened.
-
-# %%
-from parallel_by_hand.parameter_server.server_and_workers import serve_in_step
-
-show(serve_in_step)
+# have seen. It comes back with the gradient. Version −1 means: stop. `answer_workers`
+# begins to send letters, and `note` writes down what happened.
 
 # %% [markdown]
 # Does it train as one process would? Rank 0 serves, three ranks train the network of
@@ -207,7 +201,7 @@ draw_staleness(of_workers)
 # ## Exercise 1, bounded staleness: 10 minutes
 #
 # Expected: the slowest of those that wait (the slowest one computes), and `<` for `<=`.
-# With `<` and bound 0 no worker ever goes on: let them find out why the check would
+# With `<` and bound 0 no worker ever goes on: let them find out why a training would
 # hang.
 
 # %% exercise="12a-bounded"
@@ -399,13 +393,8 @@ check("12a-stable", stable_step)
 
 # %% [markdown]
 # Is there a formula? On the edge $x$ neither grows nor shrinks, it swings: $x_t = \cos
-# \theta t$. So in one update it changes by
-#
-# $$x_{t+1} - x_t = 2\sin\tfrac{\theta}{2} \cdot \cos\big(\theta(t + \tfrac12) + \tfrac{\pi}{2}\big).$$
-#
-# By the equation above this is $-\text{step} \cdot \lambda \cos\theta(t - \tau) =
-# \text{step} \cdot \lambda \cos\big(\theta(t - \tau) + \pi\big)$. So the heights are
-# equal, $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and the angles,
+# \theta t$. In the equation above, the swings of both sides are equally high if
+# $\text{step} \cdot \lambda = 2\sin\frac{\theta}{2}$, and in time with each other if
 # $\theta(\tau + \frac12) = \frac{\pi}{2}$. Together,
 #
 # $$\text{largest stable step} = \frac{2}{\lambda} \sin\frac{\pi}{2(2\tau + 1)}.$$
@@ -578,10 +567,8 @@ for n in (2, 4, 8):
     predicted = server_costs.predicted_server_seconds(n, size, *pace)
     costs["server"][n] = predicted, seconds
     around = run_ranks(time_over_paced_link, ["ring"], [size], *pace, 1, world_size=n)
-    costs["ring"][n] = (
-        predicted_seconds("ring", n, size, *pace),
-        around[0]["ring", size],
-    )
+    line = predicted_seconds("ring", n, size, *pace)
+    costs["ring"][n] = line, around[0]["ring", size]
 reveal("12a-server", 1e3 * costs["server"][8][1], simulated=True)
 draw_server_costs(costs)
 
@@ -610,18 +597,10 @@ for servers in (1, 2, 4):
 # $K$ on, more servers save little.
 #
 # When is one server too slow? At once, it receives a letter and sends one for each
-# gradient, both at the same time: $\alpha + \beta S$, here 18 ms. Eight workers that
-# compute nothing keep it busy:
-
-# %%
-busy = run_ranks(time_server, 1, size // 4, *pace, 20, serve_at_once, world_size=9)
-both = 1e3 * (pace[0] + pace[1] * size), 1e3 * busy[0][0]
-print("at once: predicted {:.0f} ms for each gradient, run {:.0f} ms".format(*both))
-
-# %% [markdown]
-# A worker that computes for $G$ seconds brings a gradient every $G + 2(\alpha + \beta
-# S)$, for a letter travels each way. So beyond $G / (\alpha + \beta S) + 2$ workers the
-# gradients queue: with $G$ = 360 ms, 22.
+# gradient, both at the same time: $\alpha + \beta S$, here 18 ms. A worker that computes
+# for $G$ seconds brings a gradient every $G + 2(\alpha + \beta S)$, for a letter travels
+# each way. So beyond $G / (\alpha + \beta S) + 2$ workers the gradients queue: with $G$
+# = 360 ms, 22.
 #
 # With a server on each worker's machine, a machine moves what a rank of a ring moves:
 # pushing shares of gradients to their owners is a reduce-scatter, pulling all shares is

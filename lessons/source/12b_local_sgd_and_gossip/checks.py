@@ -62,30 +62,15 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
         "meeting does (each parameter becomes its mean), and what a step uses: the "
         "gradient of this batch alone, at the parameters that the model has now",
     )
-    for notes in of_ranks:
-        expect(
-            not notes.batches_changed,
-            got="other batches than before",
-            think="what the function may change: the model, and not the batches",
-        )
 
 
 def _expect_local_messages(expect, case: LocalCase, of_ranks) -> None:
-    size = len(of_ranks[0].model)
-    for rank, notes in enumerate(of_ranks):
-        others = {name for name in notes.names if "allreduce" not in name}
+    for notes in of_ranks:
+        others = set(notes.collectives) - {"all_reduce"}
         expect(
             not others,
             got=f"messages by {', '.join(sorted(others))}",
             think="by which call numbers travel: dist.all_reduce, and no other",
-        )
-        sent, expected = sum(notes.names.values()), size * case.meetings()
-        expect(
-            sent == expected or len(of_ranks) == 1,
-            got=f"{sent:,} numbers given to dist.all_reduce by rank {rank} instead "
-            f"of {expected:,} ({case.meetings()} x {size})",
-            think="what travels in a meeting: each parameter, once, and what is sent "
-            "between meetings: nothing. Is a meeting held twice",
         )
         expect(
             notes.returned == case.meetings(),
@@ -103,19 +88,6 @@ def _gossip_ring(ranks: int, own: float) -> torch.Tensor:
         for other in ((rank + 1) % ranks, (rank - 1) % ranks):
             weights[rank, other] += (1 - own) / 2
     return weights
-
-
-def _random_gossip_mixing(ranks: int, seed: int) -> torch.Tensor:
-    """Symmetric, rows add up to 1: a mean of the identity and random swaps."""
-    dice = torch.Generator().manual_seed(seed)
-    total = 0.3 * torch.eye(ranks, dtype=torch.float64)
-    for _ in range(2 * ranks):
-        order = torch.randperm(ranks, generator=dice)
-        swap = torch.eye(ranks, dtype=torch.float64)
-        pair = order[:2].tolist()
-        swap[pair] = swap[pair[::-1]]
-        total += 0.7 / (2 * ranks) * swap
-    return total
 
 
 LASTS = (
@@ -142,9 +114,6 @@ def _gossip_matrices() -> list[tuple[str, torch.Tensor, str]]:
         for own in (0.05, 0.9):
             name = f"a ring of {ranks}, self-weight {own:.2f}"
             matrices.append((name, _gossip_ring(ranks, own), LASTS))
-    for ranks in (3, 4, 7):
-        name = f"{ranks} ranks with weights drawn at random"
-        matrices.append((name, _random_gossip_mixing(ranks, ranks), LASTS))
     return matrices
 
 

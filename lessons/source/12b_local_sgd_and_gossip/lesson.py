@@ -624,8 +624,8 @@ for all_reduce in (False, True):
 # %% [markdown]
 # ## A script of your own
 #
-# Local SGD without this course's instruments. It has your short last round, and two
-# ranks check at the end that they hold one model.
+# Local SGD without this course's instruments. Its last round may be short, and its ranks
+# check at the end that they hold one model.
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/decentralised/own_local_sgd.py --every 8
@@ -658,12 +658,10 @@ run_demo("decentralised/own_local_sgd.py")
 # %% [markdown]
 # ## What we saw
 #
-# * With $H$ steps between meetings, a rank sends $1/H$ of the bytes. Ranks drift apart
-#   in between, which costs a lot if each sees its own digits.
+# * Between meetings ranks drift apart, which costs a lot if each sees its own digits.
 # * DiLoCo's outer step with momentum makes more of each meeting.
 # * With gossip, peers agree without a centre. The second-largest eigenvalue modulus of
 #   the mixing matrix predicts how fast.
-# * Out of step no peer waits for a slow one. If a peer is killed, the others go on.
 #
 # ## Next
 #

@@ -1,17 +1,14 @@
 """What the check of local SGD runs in each rank, and what it notes there."""
 
-import copy
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from sidebyside import device, load_digits
+from sidebyside import MessageMeter, device, load_digits
 
 RATE = 0.4
 
@@ -29,32 +26,7 @@ class LocalCase(NamedTuple):
 class LocalNotes(NamedTuple):
     returned: object
     model: Tensor  # all parameters afterwards
-    names: dict[str, int]  # numbers sent in all, for each kind of message
-    batches_changed: bool
-
-
-class NumbersSentInLocalSGD(TorchDispatchMode):
-    """Notes every operation of torch.distributed, and how many numbers it is given."""
-
-    def __init__(self):
-        super().__init__()
-        self.names: dict[str, int] = {}
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func.namespace in ("c10d", "_c10d_functional"):
-            name = str(func).split(".")[1].strip("_")
-            if name not in ("barrier", "wait_tensor"):
-                given = sum(tensor.numel() for tensor in _tensors_in_local_sgd(args))
-                self.names[name] = self.names.get(name, 0) + given
-        return func(*args, **(kwargs or {}))
-
-
-def _tensors_in_local_sgd(value) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _tensors_in_local_sgd(part)]
-    return []
+    collectives: list[str]
 
 
 def local_model() -> nn.Module:
@@ -64,14 +36,9 @@ def local_model() -> nn.Module:
     return model.to(device(), torch.float64)
 
 
-@cache
-def _local_digits_read_once() -> tuple[Tensor, Tensor]:
-    return load_digits("train")
-
-
 def local_case_batches(case: LocalCase, rank: int) -> list[tuple[Tensor, Tensor]]:
     """Every rank has other images; those of a batch are never those of another."""
-    images, labels = _local_digits_read_once()
+    images, labels = load_digits("train")
     dice = torch.Generator().manual_seed(rank)
     batches = []
     for size in case.sizes:
@@ -86,21 +53,13 @@ def flat_local_model(model: nn.Module) -> Tensor:
 
 
 def try_train_locally(train: Callable, cases: list[LocalCase]) -> list[LocalNotes]:
-    return [_try_local_case(train, case) for case in cases]
-
-
-def _try_local_case(train: Callable, case: LocalCase) -> LocalNotes:
-    model = local_model()
-    batches = local_case_batches(case, dist.get_rank())
-    before = copy.deepcopy(batches)
-    with NumbersSentInLocalSGD() as sent:
-        returned = train(model, batches, RATE, case.every)
-    same = len(before) == len(batches) and all(
-        torch.equal(a, b)
-        for one, other in zip(before, batches, strict=True)
-        for a, b in zip(one, other, strict=True)
-    )
-    return LocalNotes(returned, flat_local_model(model), sent.names, not same)
+    notes = []
+    for case in cases:
+        model, batches = local_model(), local_case_batches(case, dist.get_rank())
+        with MessageMeter() as meter:
+            returned = train(model, batches, RATE, case.every)
+        notes.append(LocalNotes(returned, flat_local_model(model), meter.collectives))
+    return notes
 
 
 def trained_locally(case: LocalCase, ranks: int) -> Tensor:

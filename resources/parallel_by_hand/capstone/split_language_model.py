@@ -5,43 +5,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from parallel_by_hand.model_parallel.transformer_block import AttentionHalf, MLPHalf
-from parallel_by_hand.tensor_parallel.conjugates import copy_to_ranks, sum_over_ranks
-from parallel_by_hand.tensor_parallel.sequence_conjugates import (
-    gather_sequence,
-    own_positions,
-    scatter_sum,
-)
+from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
 from parallel_by_hand.tensor_parallel.split_block import (
+    CONJUGATES,
     HELD_WHOLE,
-    EndsOfSplitBlock,
     SplitAttention,
     SplitMLP,
     causal_attention,
+    ends_in_group,
     no_dropout,
 )
-
-PAIRS = {
-    "tensor": (copy_to_ranks, sum_over_ranks),
-    "sequence": (gather_sequence, scatter_sum),
-}
-
-
-def _ends_in_group(way: str, group) -> EndsOfSplitBlock:
-    """A pair's two ends for one group: functions, so that a model can be copied."""
-    spread, total = PAIRS[way]
-
-    def enter(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.linear(spread(x, group), weight, bias)
-
-    def leave(summand: Tensor) -> Tensor:
-        return total(summand, group)
-
-    return EndsOfSplitBlock(enter, leave, group)
 
 
 def split_language_model(model: nn.Sequential, way: str, group) -> nn.Sequential:
     """The model with this rank's heads and neurons; `way` is "tensor" or "sequence"."""
-    ends, layers = _ends_in_group(way, group), []
+    ends, layers = ends_in_group(*CONJUGATES[way], group=group), []
     for layer in model:
         if isinstance(layer, AttentionHalf):
             layer = SplitAttention(layer, ends, causal_attention, no_dropout)

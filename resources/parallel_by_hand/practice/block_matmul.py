@@ -27,7 +27,8 @@ def matrix_strips(size: int, cuts: int) -> list[slice]:
 
 def matrix_blocks(size: int, cuts: int) -> list[tuple[slice, slice]]:
     """The rows and columns of each block of the product: cuts x cuts of them."""
-    return list(product(matrix_strips(size, cuts), repeat=2))
+    strips = matrix_strips(size, cuts)
+    return list(product(strips, strips))
 
 
 def multiply_sent(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

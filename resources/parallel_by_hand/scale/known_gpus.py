@@ -1,10 +1,9 @@
 """GPUs and the machines that hold them, from the table of their data sheets."""
 
-import csv
 from dataclasses import replace
 
 from parallel_by_hand.scale.training_plan import Cluster, Link
-from sidebyside.course.datasets import DATA
+from sidebyside.course.datasets import read_table
 
 # Shares of a link's bandwidth that rings reach: of NVLink assumed; of cards 91 of 100
 # GB/s (github.com/NVIDIA/nccl-tests, issue 100: 16 A100 with four cards in a machine).
@@ -12,8 +11,7 @@ SHARE_WITHIN, SHARE_BETWEEN = 0.78, 0.9
 CARD_SHOWS = 0.99 * 2**30 / 1e9  # of 80 "GB", torch reports 79.2 GiB
 LAUNCHES = 80 * 6e-6  # assumed: kernels of a layer's forward, and seconds to start one
 
-with open(DATA / "gpus.csv", encoding="utf-8", newline="") as _file:
-    _ROWS = {row.pop("name"): row for row in csv.DictReader(_file)}
+_ROWS = {row.pop("name"): row for row in read_table("gpus")}
 UNFITTED = [name for name, row in _ROWS.items() if row["fitted"] == "no"]
 
 

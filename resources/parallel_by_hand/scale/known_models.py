@@ -1,28 +1,16 @@
 """Public models by name, from the `config.json` of their pages on huggingface.co."""
 
 import json
+from ast import literal_eval
 from pathlib import Path
 
 from parallel_by_hand.scale.training_plan import Model
+from sidebyside.course.datasets import read_table
 
-_LLAMA = {"gated": True, "tied": False}
-KNOWN_MODELS = {  # layers, hidden, heads, sequence, vocabulary
-    "gpt3-175b": Model(96, 12288, 96, 2048, 51200),  # Brown et al. 2020, Table 2.1
-    "mpt-7b": Model(32, 4096, 32, 2048, 50368),
-    "mpt-30b": Model(48, 7168, 56, 8192, 50368),
-    "llama2-7b": Model(32, 4096, 32, 4096, 32000, 32, 11008, **_LLAMA),
-    "llama2-13b": Model(40, 5120, 40, 4096, 32000, 40, 13824, **_LLAMA),
-    "codellama-34b": Model(48, 8192, 64, 16384, 32000, 8, 22016, **_LLAMA),
-    "llama2-70b": Model(80, 8192, 64, 4096, 32000, 8, 28672, **_LLAMA),
-    "llama3-8b": Model(32, 4096, 32, 8192, 128256, 8, 14336, **_LLAMA),
-    "llama3-70b": Model(80, 8192, 64, 8192, 128256, 8, 28672, **_LLAMA),
-    "llama3-405b": Model(126, 16384, 128, 8192, 128256, 8, 53248, **_LLAMA),
-    "mistral-7b": Model(32, 4096, 32, 8192, 32000, 8, 14336, **_LLAMA),
-    "mixtral-8x7b": Model(
-        32, 4096, 32, 4096, 32000, 8, 14336, True, 8, 2, False
-    ),
-    "qwen2.5-32b": Model(64, 5120, 40, 8192, 152064, 8, 27648, **_LLAMA),
-}  # fmt: skip
+KNOWN_MODELS = {
+    row.pop("name"): Model(**{field: literal_eval(v) for field, v in row.items()})
+    for row in read_table("models")
+}
 
 
 def model_from_config(path: Path) -> Model:

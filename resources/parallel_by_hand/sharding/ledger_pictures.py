@@ -5,35 +5,14 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes, state_bytes
 from sidebyside import COLOURS, figure
+from sidebyside.course.datasets import read_table
 from sidebyside.timeline.figures import ink_colour
 
 # Rajbhandari et al. 2020, Table 1: GB of ZeRO-1, 2 and 3 for each number of ranks.
-PUBLISHED = {
-    "7.5B": {
-        1: ("120", "120", "120"),
-        4: ("52.5", "41.3", "30"),
-        16: ("35.6", "21.6", "7.5"),
-        64: ("31.4", "16.6", "1.88"),
-        256: ("30.4", "15.4", "0.47"),
-        1024: ("30.1", "15.1", "0.12"),
-    },
-    "128B": {
-        1: ("2048", "2048", "2048"),
-        4: ("896", "704", "512"),
-        16: ("608", "368", "128"),
-        64: ("536", "284", "32"),
-        256: ("518", "263", "8"),
-        1024: ("513", "257", "2"),
-    },
-    "1T": {
-        1: ("16000", "16000", "16000"),
-        4: ("7000", "5500", "4000"),
-        16: ("4750", "2875", "1000"),
-        64: ("4187", "2218", "250"),
-        256: ("4046", "2054", "62.5"),
-        1024: ("4011", "2013", "15.6"),
-    },
-}
+PUBLISHED: dict[str, dict[int, tuple[str, ...]]] = {}
+for _row in read_table("zero_table_1"):
+    _model, _ranks, *_gigabytes = _row.values()
+    PUBLISHED.setdefault(_model, {})[int(_ranks)] = tuple(_gigabytes)
 NUMBERS = {"7.5B": 7_500_000_000, "128B": 128_000_000_000, "1T": 10**12}
 
 

@@ -38,19 +38,21 @@ class EndsOfSplitBlock(NamedTuple):
     group: Any = None
 
 
-def _enter_by_copy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return F.linear(copy_to_ranks(x), weight, bias)
+def ends_in_group(spread: Callable, total: Callable, group=None) -> EndsOfSplitBlock:
+    """A split block's ends for one group: functions, so that a model can be copied."""
+
+    def enter(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(spread(x, group), weight, bias)
+
+    return EndsOfSplitBlock(enter, lambda summand: total(summand, group), group)
 
 
-def _enter_by_gather(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return F.linear(gather_sequence(x), weight, bias)
-
-
-ENDS = {
-    "tensor": EndsOfSplitBlock(_enter_by_copy, sum_over_ranks),
-    "sequence": EndsOfSplitBlock(_enter_by_gather, scatter_sum),
-    "gather twice": EndsOfSplitBlock(GatherAgainLinear.apply, scatter_sum),
+CONJUGATES = {
+    "tensor": (copy_to_ranks, sum_over_ranks),
+    "sequence": (gather_sequence, scatter_sum),
 }
+ENDS = {way: ends_in_group(*pair) for way, pair in CONJUGATES.items()}
+ENDS["gather twice"] = EndsOfSplitBlock(GatherAgainLinear.apply, scatter_sum)
 
 
 def no_dropout(x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The real data that lessons and demos train on."""
 
+import csv
 import gzip
 from pathlib import Path
 
@@ -12,6 +13,12 @@ TRAIN = 1415
 filled in the same form one after the other: this is where the last three begin."""
 
 PARTS = {"all": slice(None), "train": slice(0, TRAIN), "test": slice(TRAIN, None)}
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """The rows of a table in resources/data, each a text by column."""
+    with open(DATA / f"{name}.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def load_digits(part: str = "all") -> tuple[torch.Tensor, torch.Tensor]:

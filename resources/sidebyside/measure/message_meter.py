@@ -4,26 +4,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-COLLECTIVES = {
-    "allreduce": "all_reduce",
-    "allreduce_coalesced": "all_reduce",
+_METHODS = {  # of a ProcessGroup, behind each function of torch.distributed
+    "all_reduce": "allreduce allreduce_coalesced",
     "broadcast": "broadcast",
     "reduce": "reduce",
     "gather": "gather",
     "scatter": "scatter",
-    "allgather": "all_gather",
-    "_allgather_base": "all_gather",
-    "all_gather_single": "all_gather",
-    "allgather_coalesced": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "_reduce_scatter_base": "reduce_scatter",
-    "reduce_scatter_single": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all",
-    "all_to_all_single": "all_to_all",
-    "barrier": "barrier",
-    "monitored_barrier": "barrier",
+    "all_gather": "allgather _allgather_base all_gather_single allgather_coalesced",
+    "reduce_scatter": "reduce_scatter _reduce_scatter_base reduce_scatter_single",
+    "all_to_all": "alltoall alltoall_base all_to_all_single",
+    "barrier": "barrier monitored_barrier",
 }
+COLLECTIVES = {m: name for name, ms in _METHODS.items() for m in ms.split()}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from parallel_by_hand.capstone.text_baselines import (
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 500])
+@pytest.mark.parametrize("length", [0, 2, 500])
 def test_the_chances_after_each_context_add_up_to_one(order, length):
     dice = torch.Generator().manual_seed(length)
     text = torch.randint(4, (length,), generator=dice)
@@ -31,12 +31,6 @@ def test_the_table_is_what_counting_by_hand_gives():
     torch.testing.assert_close(
         next_character_table(text, 2, 2, 2.0)[0].float(), after_a
     )
-
-
-def test_contexts_are_numbered_with_the_last_character_as_last_digit():
-    text = torch.tensor([1, 2, 3, 4])
-    assert numbered_contexts(text, 10, 2).tolist() == [12, 23, 34]
-    assert numbered_contexts(text, 10, 5).tolist() == []
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])

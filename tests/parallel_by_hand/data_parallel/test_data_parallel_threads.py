@@ -7,7 +7,6 @@ from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
     call_in_threads,
     make_digit_model,
-    replica_places,
 )
 from sidebyside import load_digits
 
@@ -26,8 +25,3 @@ def test_a_frozen_parameter_stays_as_it_is():
 def test_an_error_in_a_thread_is_raised():
     with pytest.raises(ZeroDivisionError):
         call_in_threads(lambda number: 1 // number, [1, 0])
-
-
-def test_places_are_gpus_only_if_there_is_one_for_each():
-    assert len(replica_places(3)) == 3
-    assert len({place.type for place in replica_places(2)}) == 1

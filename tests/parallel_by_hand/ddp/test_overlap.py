@@ -6,19 +6,6 @@ from parallel_by_hand.ddp import overlap
 from sidebyside import run_ranks
 
 
-def sleeps_of_link(milliseconds: float) -> list[float]:
-    """Runs in each rank: how long the slow link sleeps for two messages."""
-    link, slept = overlap.SlowLink(milliseconds), []
-    overlap.sleep = slept.append
-    for size in 1, 1000:
-        link.start(torch.ones(size, device=overlap.device())).wait()
-    return slept
-
-
-def test_the_slow_link_sleeps_as_long_for_every_message():
-    assert run_ranks(sleeps_of_link, 30) == [[0.03, 0.03]] * 2
-
-
 def gradients_of_sleeping_layers(step) -> list[torch.Tensor]:
     """The gradients that the optimiser would get in each rank."""
     kept = []

@@ -78,16 +78,6 @@ def endless_training(folder: Path, *before: str) -> Iterator[tuple]:
 
 
 @pytest.mark.everything
-def test_an_interrupted_training_can_be_continued(tmp_path):
-    with endless_training(tmp_path, sys.executable) as (training, checkpoint):
-        os.kill(training.pid, signal.SIGINT)
-        said = training.communicate(timeout=60)[0]
-    assert training.returncode == -signal.SIGINT
-    assert said.splitlines()[-1].startswith("interrupted; the same command goes on")
-    assert torch.load(checkpoint)["epoch"] >= 1
-
-
-@pytest.mark.everything
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal")
 def test_a_rank_that_is_warned_under_torchrun_makes_all_save_and_end(tmp_path):
     """Slurm warns every process: torchrun must not hear it, as resources/slurm says."""

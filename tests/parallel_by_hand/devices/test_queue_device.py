@@ -40,19 +40,6 @@ def test_the_thread_ends_with_the_block_and_a_closed_device_refuses():
         device.launch(int)
 
 
-def test_an_error_in_the_block_is_not_hidden_by_the_device():
-    gate = threading.Event()
-    with pytest.raises(KeyError), QueueDevice() as device:
-        device.launch(gate.wait)
-        raise KeyError
-    gate.set()
-
-
-def test_a_device_that_would_wait_for_itself_says_so():
-    with pytest.raises(RuntimeError, match="itself"), QueueDevice() as device:
-        device.launch(device.synchronize)
-
-
 def test_a_queue_waits_for_the_event_of_another():
     gate, done = threading.Event(), []
     with QueueDevice("copier") as copier, QueueDevice("computer") as computer:

@@ -1,11 +1,9 @@
 """An agent starts killed ranks again, and their training ends as if they had lived."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from parallel_by_hand.failures.own_agent import TooManyRestarts, run_with_restarts
 from parallel_by_hand.failures.resumed_digits import (
@@ -59,18 +57,6 @@ def test_the_agent_gives_up_when_ranks_die_again_and_again(tmp_path):
     run = Run(tmp_path, 24, 10, accidents)
     with pytest.raises(TooManyRestarts, match="3 times"):
         run_with_restarts(train_through_accidents, 2, run, max_restarts=2)
-
-
-def raise_at_once(life: int) -> None:
-    if dist.get_rank() == 1:
-        sys.stderr = None  # multiprocessing would print the traceback
-        raise ValueError("a mistake in the program")
-    dist.barrier()
-
-
-def test_a_rank_that_raises_is_a_dead_rank_to_the_agent():
-    with pytest.raises(TooManyRestarts):
-        run_with_restarts(raise_at_once, 2, max_restarts=0)
 
 
 def test_the_timeline_shows_lost_steps_twice(tmp_path):

@@ -13,6 +13,8 @@ from parallel_by_hand.machines.two_machines import RankOnHostFailed, TwoMachines
 from sidebyside import RankFailed, run_ranks
 from sidebyside.course.record import ROOT
 
+pytestmark = pytest.mark.everything
+
 
 @pytest.fixture(scope="module", params=["hosts", "simulated"])
 def machines(request):
@@ -52,7 +54,6 @@ def test_both_branches_take_at_least_what_bytes_and_rate_say_and_count_alike(mac
             assert 1 < found[0].counted * 1e6 / crossed < 1.2  # headers
 
 
-@pytest.mark.everything
 def test_both_branches_start_torchrun_on_each_machine(machines):
     said = machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=1)
     for node, text in enumerate(said):
@@ -69,7 +70,6 @@ def prints_its_rank() -> None:
     print("here is", dist.get_rank())
 
 
-@pytest.mark.everything
 def test_a_rank_that_raises_is_named_and_what_ranks_print_is_shown(machines, capsys):
     with pytest.raises((RankOnHostFailed, RankFailed), match=r"rank 1[^$]*on purpose"):
         machines.run_ranks(fails_on, 1, per_machine=1)
@@ -83,7 +83,6 @@ def never_ends() -> None:
         dist.get_rank()
 
 
-@pytest.mark.everything
 @pytest.mark.skipif(bool(why_no_hosts()), reason=f"{why_no_hosts()}")
 def test_ranks_on_hosts_that_never_end_are_ended():
     with TwoMachines() as machines:
@@ -93,7 +92,6 @@ def test_ranks_on_hosts_that_never_end_are_ended():
         assert machines.run_ranks(dist.get_rank, per_machine=1) == [0, 1]  # new hosts
 
 
-@pytest.mark.everything
 def test_closing_ends_everything_and_training_is_the_same_on_both(machines):
     import psutil
 

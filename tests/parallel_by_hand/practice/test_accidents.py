@@ -9,9 +9,6 @@ import pytest
 
 from parallel_by_hand.practice import accidents
 
-pytestmark = pytest.mark.everything
-
-
 # Makes a semaphore and a worker that lasts, and is killed.
 CUT_OFF = """
 import os, signal, time
