@@ -58,12 +58,13 @@ from sidebyside import run_ranks
 build = stack_to_shard.bytes_to_build
 found = run_ranks(lambda: [build(on_meta=False), build(on_meta=True)], world_size=4)
 for place, (peak, same) in zip(("whole", "on meta"), found[0], strict=True):
-    print(f"{place:<8} then shards: at most {peak:,} bytes, the same weights: {same}")
+    size = f"{peak / 401_192:.2f} ×"
+    print(f"{place:<8} then shards: at most {size} the model, the same weights: {same}")
 equal = run_ranks(sharding_as_used.shards_after_own_draw)
 print("both ranks have drawn the same shard:", all(equal))
 
 # %% [markdown]
-# The whole model has 401,192 bytes. **On the meta device no rank ever holds all of it.**
+# The whole model has 401,192 bytes. It stands beside its shards at first. **On the meta device no rank ever holds all of it.**
 # Ranks that draw for themselves draw the same numbers, so rows of each matrix are
 # repeated. With another seed for each rank, the start depends on how many ranks there
 # are. Rank 0's weights are the same for any number.

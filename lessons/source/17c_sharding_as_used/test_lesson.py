@@ -57,8 +57,7 @@ def test_only_on_the_meta_device_does_no_rank_hold_the_whole_model():
         for peak, same in run_ranks(bytes_to_build, False, world_size=ranks):
             assert peak > 4 * NUMBERS and same
     for peak, same in run_ranks(bytes_to_build, True, world_size=4):
-        largest = 4 * 64 * 256  # the shards, and one tensor whole, twice
-        assert peak < 4 * (NUMBERS + 1000) // 4 + 2 * largest < 4 * NUMBERS and same
+        assert peak < 0.7 * 4 * NUMBERS and same
 
 
 def test_ranks_that_draw_for_themselves_draw_the_same():

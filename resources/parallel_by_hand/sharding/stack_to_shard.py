@@ -115,7 +115,7 @@ class LocalMemory(DeviceMemory):
 
 def bytes_to_build(on_meta: bool) -> tuple[int, bool]:
     """Runs in each rank: most bytes while a sharded stack is made, and whether it is
-    the one of `make_stack`."""
+    the one of `make_stack`. A thread of the backend may hold a small tensor longer."""
     whole = make_stack().to(device())
     with LocalMemory() as memory:
         with torch.device("meta") if on_meta else nullcontext():
