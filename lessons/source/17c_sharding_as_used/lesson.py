@@ -583,7 +583,8 @@ check("17c-faults", faults)
 #
 # This file has it all, without this course's instruments: data × tensor, bfloat16,
 # accumulation, clipping, a checkpoint to resume from, `--compile`, and `--profile` for a
-# trace of two steps. It runs unchanged on GPUs:
+# trace of two steps. The same lines choose NCCL where there are GPUs; there it is
+# untested:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 4 demos/sharding/own_2d_training.py --tensor 2 --checkpoint saved
