@@ -135,8 +135,8 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
         (total - hidden(apart, joined(other)), "what counts as computing: a span only "
          "names a part of the step, in which the rank may wait"),
     ]  # fmt: skip
-    default = "the moments with a message and without computing: events come in any "
-    default += "order, and some lie inside others"
+    default = "the time with a message and without computing, in milliseconds: events "
+    default += "begin at any moment, in any order, and some inside others"
     return _first_that_fits(likely, got, default)
 
 
