@@ -148,13 +148,26 @@ def exposed_with_spans(events):
 
 @wrong(
     "11c-exposed",
-    advice="first and not to the second",
+    advice="with a message and without computing",
     note="Computing has gaps: its first start and last end are not all of it.",
 )
 def exposed_after_the_last_operation(events):
     work = _of(events, "compute")
     end = max((end for _, end in work), default=0)
     return sum(max(0, b - max(a, end)) for a, b in joined(_of(events, "message")))
+
+
+@wrong(
+    "11c-exposed",
+    advice="begin at any moment",
+    note="Sets of whole milliseconds: real events begin and end between them.",
+)
+def exposed_in_whole_milliseconds(events):
+    messages, work = (
+        {ms for a, b in _of(events, kind) for ms in range(int(a), int(b))}
+        for kind in ("message", "compute")
+    )
+    return len(messages - work)
 
 
 @right("11c-exposed")
@@ -181,7 +194,7 @@ def exposed_by_a_sweep(events):
 # 11c-traces ---------------------------------------------------------------------------
 
 WRONG_TRACES = {
-    "loader_for_straggler": ({"A": "starving loader"}, "trace A again.*rank 1 computes",
+    "loader_for_straggler": ({"A": "starving loader"}, "trace A again.*rank 0 wait for",
         "Rank 0 does stand still. But its messages travel: it waits for rank 1."),
     "bucket_for_waits": ({"B": "waits for each message"}, "trace B.*how many messages",
         "In both, nothing is hidden. Count the messages."),
@@ -200,6 +213,9 @@ for _name, (_other, _advice, _note) in WRONG_TRACES.items():
     _answer = PATIENTS | _other
     wrong("11c-traces", advice=_advice, note=_note, name=_name)(_answer)
 
+wrong("11c-traces", advice="the form", note="The letters by name.", name="by_name")(
+    {illness: letter for letter, illness in PATIENTS.items()}
+)
 right("11c-traces", name="in_another_order")(dict(reversed(PATIENTS.items())))
 right("11c-traces", name="with_capitals")(
     {letter: illness.capitalize() for letter, illness in PATIENTS.items()}

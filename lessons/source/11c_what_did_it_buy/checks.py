@@ -13,7 +13,7 @@ from sidebyside.exercises.check import exercise, trying
 @exercise("11c-wait")
 def check_11c_wait(wait_for_messages):
     dice = random.Random(11)
-    cases = [([20], [5]), ([10, 20, 30], [40, 15, 10]), ([10, 50, 60], [30, 24, 9])]
+    cases = [([10, 20, 60, 70, 80], [25, 12, 38, 8, 11]), ([20], [5])]
     for count in (2, 3, 5, 12, 40):
         ready = sorted(dice.sample(range(1, 300), count))
         cases.append((ready, [dice.randint(1, 40) for _ in ready]))
@@ -42,7 +42,8 @@ def _why_other_wait(ready: list, travel: list, got: float) -> str:
         (travel[-1], "the messages before the last: have they all arrived when the "
          "last one is ready to leave?"),
     ]  # fmt: skip
-    default = "when each message leaves: its gradient is ready, and the wire is free"
+    default = "when each message leaves, when the last has arrived, and from which "
+    default += "moment on the rank waits"
     return _first_that_fits(likely, got, default)
 
 
@@ -81,8 +82,8 @@ def check_11c_exposed(exposed_time):
     cases = {
         "nothing computed": _trace([(10, 14)], []),
         "no message": _trace([], [(0, 10)]),
-        "a message that ends after the computing": _trace([(6, 14)], [(0, 10)]),
-        "gaps": _trace([(0, 4), (10, 20)], [(1, 2), (6, 8), (12, 13), (15, 18)]),
+        "a message that ends after the computing": _trace([(6, 18)], [(0, 10)]),
+        "gaps": _trace([(0, 4), (10, 20)], [(1, 2.5), (6, 8), (12, 13), (15, 18)]),
         "an operation inside another": _trace([(0, 10)], [(2, 8), (3, 5)]),
         "two messages at once": _trace([(0, 10), (5, 15)], [(0, 2)]),
         "two threads that compute": _trace([(0, 10)], [(1, 5), (3, 8)]),
@@ -124,8 +125,7 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
     likely = [
         (_lengths(messages), "the messages that travel while something is computed"),
         (total, "the messages that travel while something is computed"),
-        (max(0, total - working), "computing while no message travels: does it hide "
-         "anything?"),
+        (total - working, "computing while no message travels: does it hide anything?"),
         (total - hidden(apart, compute), "operations inside operations, and on two "
          "threads: how often is a moment subtracted?"),
         (_lengths(messages) - hidden(messages, busy), "two messages that travel at the "
@@ -135,16 +135,15 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
         (total - hidden(apart, joined(other)), "what counts as computing: a span only "
          "names a part of the step, in which the rank may wait"),
     ]  # fmt: skip
-    default = "two sets of moments, those with a message and those with computing: "
-    default += "which belong to the first and not to the second?"
+    default = "the time with a message and without computing, in milliseconds: events "
+    default += "begin at any moment, in any order, and some inside others"
     return _first_that_fits(likely, got, default)
 
 
 # 11c-traces ---------------------------------------------------------------------------
 
 EVIDENCE = {
-    "straggler": "how long rank 0's first messages are, and what rank 1 computes "
-        "meanwhile",
+    "straggler": "the length of a message on each rank: what does rank 0 wait for?",
     "one bucket": "how many messages a step has, and when the first of them sets out",
     "waits for each message": "what a rank computes while one of its messages travels",
     "starving loader": "the gap between the steps: does any rank compute there, and "
@@ -156,9 +155,10 @@ EVIDENCE = {
 def check_11c_traces(diagnoses):
     with trying("your diagnoses") as expect:
         form = 'the form: for each letter one of the four names, such as {"A": "...'
-        expect(isinstance(diagnoses, dict), got=diagnoses, think=form + '", ...}')
+        complete = isinstance(diagnoses, dict) and diagnoses.keys() == PATIENTS.keys()
+        expect(complete, got=diagnoses, think=form + '", ...}')
         for letter, illness in PATIENTS.items():
-            given = str(diagnoses.get(letter)).strip().lower()
+            given = str(diagnoses[letter]).strip().lower()
             names = ", ".join(ILLNESSES)
             expect(
                 given in ILLNESSES,

@@ -53,7 +53,7 @@ print(f"this machine: {machine().usable_cores} × one core")
 # %% [markdown]
 # ## Time it right
 #
-# * **Warm up.** The first step allocates memory and chooses kernels: we drop it.
+# * **Warm up.** The first step allocates memory and loads code: we drop it.
 # * **Synchronise.** A GPU's call returns before the work is done. `now` notes a moment
 #   that the GPU itself passes; on the CPU it reads the clock.
 # * **Take turns and medians.** Other programs come and go. If all ways take turns, a
@@ -114,8 +114,8 @@ draw_scaling(speeds, machine().capacity(2))
 # the rate grows $k$ times, too (lesson 8, Goyal et al. 2017), for Adam and AdamW
 # usually $\sqrt k$ times (You et al. 2020; Malladi et al. 2022, who change Adam's β and
 # ε as well). Why? Below the noise scale a gradient's typical size is that of its noise,
-# which $k$ times the batch divides by $\sqrt k$. Adam divides by that size, so its
-# steps have grown $\sqrt k$ times already.
+# which $k$ times the batch divides by $\sqrt k$. Adam divides by that size, so the true
+# gradient's part of its step has grown $\sqrt k$ times already.
 
 # %% [markdown] tags=["instructor"]
 # ## The step from its parts: 10 minutes
@@ -206,8 +206,8 @@ check("11c-wait", wait_for_messages)
 # ## Predicted, then measured
 #
 # What overlap does not hide is **exposed**: your function computes it. Our step has
-# buckets of 1 MiB. `in_buckets` puts the gradients into buckets, and `predict` adds up
-# the parts: once with every message exposed, and once with overlap.
+# buckets of 1 MiB. One is enough for the convolutions, and nothing can hide it.
+# `predict` adds up the parts: once with every message exposed, and once with overlap.
 
 # %%
 for name, found in parts.items():
@@ -222,8 +222,8 @@ for name, found in parts.items():
 # The percentage is the miss of the prediction with overlap. What does it leave out?
 # With gloo, messages are moved and added up by the cores that compute, so overlap hides
 # waiting and not that work. Several messages can travel at once. And ranks wait for
-# each other. On GPUs network cards move the bytes; lesson 19a predicts steps of
-# published runs in this way, and prints its misses too.
+# each other, most of all on a busy machine. On GPUs network cards move the bytes;
+# lesson 19a predicts steps of published runs in this way, and prints its misses too.
 
 # %% [markdown]
 # ## Choose the bucket
@@ -267,8 +267,8 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 # * an H100 does 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
 #   (Grattafiori et al. 2024, table 4). Backward needs four per parameter and token;
 # * NVLink in a machine of eight carries 450 GB/s each way (NVIDIA's data sheet);
-# * a network card carries 400 Gb/s, so 50 GB/s. With one for each GPU, rings leave a
-#   machine through all eight.
+# * a network card carries 400 Gb/s, so 50 GB/s. With one for each GPU, eight rings
+#   share the gradients, and each leaves a machine by its own card.
 
 # %%
 from parallel_by_hand.ddp.step_speed import predicted_wait
@@ -299,7 +299,7 @@ for where, wire in wires.items():
 
 # %% [markdown]
 # `predicted_wait` is your function. **With 8,192 tokens for each GPU, backward hides
-# all messages but the last layer's, even through one card. With 1,024, one card leaves
+# all messages but the last, even through one card. With 1,024, one card leaves
 # seven eighths exposed.** The computing per byte decides, as with our two networks.
 # Latency is left out, and memory: with Adam's state 7 billion parameters take 112 GB,
 # more than an H100 has. Lesson 17a shards them.
@@ -349,8 +349,8 @@ for name in names:
 # bucket over, on the thread that computes. The message, `gloo:all_reduce`, is on
 # threads of gloo's, from that call until it has arrived, and so contains the waiting
 # for the other rank. `aten::` events compute, one inside the other: `aten::linear`
-# contains `aten::addmm`. Torch prints such a table of all names with
-# `profiler.key_averages().table()`.
+# contains `aten::addmm`, and `aten::mm` is backward's. Torch prints such a table of all
+# names with `profiler.key_averages().table()`.
 #
 # We draw what was computed, in three colours, and the messages below it:
 
@@ -462,7 +462,7 @@ sick = {letter: events_of_ranks([rank[letter] for rank in ranks]) for letter in 
 draw_timelines({name: timeline_of_traces(both) for name, both in sick.items()})
 
 # %% [markdown]
-# Name them: `diagnoses` has one of the four names for each letter.
+# Name them: `diagnoses` is a dict with one of the four names for each letter.
 #
 # *By hand first:* how many messages has a step in each trace?
 #
@@ -506,11 +506,11 @@ check("11c-traces", diagnoses)
 # %% [markdown]
 # ## The same on GPUs
 #
-# With NCCL a message is a kernel, `ncclDevKernel_AllReduce...`. A GPU works through
-# several queues (lesson 13a); messages have one of their own, and the trace a row for
-# each queue. A starving
-# loader is a gap in both rows, a straggler a long NCCL kernel on every *other* rank. A
-# synchronisation in each step, such as `loss.item()`, shows on the CPU's row as
+# A GPU's operation is a *kernel*. With NCCL a message is one, too:
+# `ncclDevKernel_AllReduce...`. A GPU works through several queues (lesson 13a); messages
+# have one of their own, and the trace a row for each queue. A starving loader is a gap
+# in both rows, a straggler a long NCCL kernel on every *other* rank. A synchronisation
+# in each step, such as `loss.item()`, shows on the CPU's row as
 # `cudaStreamSynchronize`, after which the GPU has nothing to do until new kernels come.
 #
 # NVIDIA's Nsight Systems (`nsys profile`) records the same from outside the program.

@@ -28,5 +28,5 @@ def test_the_picture_shows_every_way_beside_the_capacity():
     speeds = {way: [100.0, 120.0, 90.0] for way in step_speed.WAYS}
     picture = draw_scaling({"one": speeds, "other": speeds}, capacity=1.8)
     for ax in picture.axes:
-        ends = [line.get_ydata()[-1] for line in ax.lines]
-        assert ends == [180, 100, 100, 100, 100]
+        ends = [tuple(line.get_ydata()) for line in ax.lines]
+        assert ends == [(100, 100)] * 3 + [(100, 180)]
