@@ -542,8 +542,9 @@ draw_schedule({name: plans[name] for name in ("zero bubble", "ZBVZeroBubble")})
 
 # %% [markdown]
 # **The V halves zero bubble's wait, from 6 thin slots to 3, and no rank keeps more**:
-# each rank has one stage that keeps micro-batches for long and one that does not.
-# Interleaved zero bubble waits as little, but with three ranks it keeps more.
+# the earlier a rank's first stage, the later its second, and a late stage keeps each
+# micro-batch only briefly. Interleaved zero bubble does as well on paper, but the V has
+# one cut fewer to send across: the last rank's two stages are neighbours.
 # DualPipeV, from DeepSeek's DualPipe, pairs a forward with a backward, so that the
 # messages of one hide behind the work of the other. On our paper messages take no time,
 # and it gains nothing. Four sleeping ranks carry out torch's plan:

@@ -370,8 +370,8 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # ## A seventh patient: shards that are alike
 #
 # gwen is tensor parallel, as in lesson 16a: each of four ranks holds four of sixteen
-# hidden neurons, and an all-reduce adds up their shares. All ranks begin with one
-# seed, as the replicas of lesson 9 did. Beside her a healthy twin has a seed per rank.
+# hidden neurons, and an all-reduce adds up their outputs. All ranks begin with one
+# seed, as the replicas of lesson 9 did. Her healthy twin has a seed for each rank.
 
 # %%
 import torch
