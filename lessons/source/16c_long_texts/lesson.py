@@ -53,8 +53,8 @@
 # %% [markdown]
 # ## A ring of keys and values
 #
-# Each rank keeps its queries. Keys and values go round a ring, so that each rank sees every
-# piece once, and no rank ever holds them all:
+# Each rank keeps its queries. Its *piece* of the keys and values goes round a ring, so
+# each rank sees every piece once, and no rank ever holds them all:
 
 # %%
 from lessons.props.long_texts import draw_journey
@@ -190,8 +190,8 @@ reveal("16c-last", round(pairs[3] / pairs[0], 2), computed=True)
 draw_work({"in order": in_order})
 
 # %% [markdown]
-# White pairs are not computed. Does skipping them save time? Here four ranks sleep as long
-# as they would compute:
+# Pairs above the diagonal are not computed. Does skipping them save time? Here four ranks
+# sleep as long as they would compute:
 
 # %%
 from sidebyside import Timeline, run_ranks
@@ -201,8 +201,8 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.4)
 
 # %% [markdown]
-# Hardly: **the ring takes as long as its last rank**, which does 14 where all pairs would be
-# 16. The others wait for each other's keys, or for the end.
+# Hardly: **the ring takes as long as its last rank**, which computes 14 pairs of chunks,
+# where all would be 16. The others wait for each other's keys, or for the end.
 
 # %% [markdown]
 # ## Exercise 2: share the triangle
@@ -283,8 +283,8 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 
 # %% [markdown]
 # **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 instead of
-# 14 at most. A text of several documents is dealt document by document, or by counted cost;
-# torch 2.13 has code for both.
+# 14 at most. Documents packed into one text do not see each other, so each is dealt by
+# itself, or all by counted work; torch 2.13 has code for both.
 
 # %% [markdown] tags=["instructor"]
 # ## The way back: 6 minutes
@@ -297,9 +297,9 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 # %% [markdown]
 # ## The way back
 #
-# Autograd could write the backward, if `pass_on` sent gradients to the left: 16a's pair of
-# what goes forward and what goes back. It is right. But what does a rank keep for it? We
-# count in units of its queries' bytes, so its queries, keys and values are 3:
+# Autograd could write the backward, if a conjugate function of `pass_on`, as in 16a, sent
+# gradients to the left. It is right. But what does a rank keep for it? We count in units
+# of its queries' bytes, so its queries, keys and values are 3:
 
 # %%
 from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
@@ -310,8 +310,9 @@ for ranks in (1, 2, 4):
     print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
 
 # %% [markdown]
-# Four ranks hold a quarter of the text each, and keep half of what one rank keeps: all
-# keys, values and scores that have come by. The ring forgets nothing.
+# With four ranks, the unit is a quarter of one rank's. So each holds a quarter of the text,
+# and keeps half of what one rank keeps, 9.2 of 18.9: all keys, values and scores that have
+# come by. The ring forgets nothing.
 
 # %% [markdown]
 # So we compute the scores again, as in 15b. With the log-sum $L$ of *all* keys, a
@@ -327,9 +328,9 @@ show(seen_keys.gradients_of_piece)
 #
 # Every rank calls `gradients_round(query, key, value, seen, gradient)`, all (positions, d).
 # `seen` is the pair (mixed, log_sum) of its queries over *all* keys, and `gradient` that of
-# mixed. It returns the gradients of *its own* query, key and value, without a mask.
-# `gradients_of_piece` takes the same and gives one piece's parts. At no time does a rank
-# hold all keys.
+# mixed. It returns the gradients of *its own* query, key and value. There is no mask. With
+# one piece's key and value, `gradients_of_piece` gives what that piece adds. At no time
+# does a rank hold all keys.
 #
 # By hand first: on three ranks, where are rank 0's keys when all queries have seen them,
 # and how many passes from home?
@@ -394,6 +395,9 @@ check("16c-home", gradients_round)
 #
 # By hand: on rank 2, two passes from rank 0. One more pass to the right leads home.
 
+# %% [markdown]
+# Which ranks have added to the gradients of whose keys:
+
 # %%
 draw_journey(ranks=4, back=True)
 
@@ -446,10 +450,10 @@ reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], comput
 # computes; our ranks wait.
 
 # %% [markdown]
-# Heads set a limit: no more ranks than heads of queries. In many of today's models several
-# of these share one head of keys and values. Then a gather or a ring has less to send. The
-# exchange must send such a head to several ranks where there are more ranks than heads of
-# keys. Here are eight heads of queries, on four ranks:
+# Heads set a limit: no more ranks than heads of queries. In *grouped-query attention*,
+# several of these share one head of keys and values. Then a gather or a ring has less to
+# send. The exchange must send such a head to several ranks where there are more ranks than
+# heads of keys. Here are eight heads of queries, on four ranks:
 
 
 # %%
@@ -503,8 +507,8 @@ for way, found in run_ranks(three_models)[0].items():
 # **All three give the loss and all gradients of the whole text.** Two ranks have 16
 # positions of each text. In chunks of eight, rank 0 has the first and the last, and so
 # eight tokens that count. Rank 1 has twelve. Suppose that each rank takes the mean of its
-# own tokens, and the ranks average these. How much more does a token on rank 0 count than
-# one on rank 1?
+# own tokens, and the ranks average these. How many times as much does a token on rank 0
+# count as one on rank 1?
 
 # %%
 guess("16c-weight", None, "Weight of rank 0's tokens, divided by rank 1's?", "×")
@@ -524,11 +528,12 @@ counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
 reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
-# No loss looks wrong; the gradients are off by that share of the largest one. Places
-# that start at 0 on every rank tell the model that the text begins twice. Labels that
-# are dealt in another way ask for the wrong words. And **the mean of the ranks' means
-# weighs tokens by who holds them**: the mistake of lessons 8 and 11a. Divide sums by
-# the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
+# No loss looks wrong. Only gradients compared with those of a whole text tell; they are
+# off by these shares of the largest one. Places that start at 0 on every rank tell the
+# model that the text begins twice. Labels that are dealt in another way ask for the wrong
+# words. And **the mean of the ranks' means weighs tokens by who holds them**: the mistake
+# of lessons 8 and 11a. Divide sums by the number of *all* tokens that count. A rank that
+# holds only a prompt has 0/0.
 
 # %% [markdown] tags=["instructor"]
 # ## Tokens in a pipeline: 3 minutes
@@ -595,6 +600,8 @@ draw_schedule(timetable([flow] * 3))
 # * Causal work is a triangle. In zig-zag all ranks do the same share.
 # * A ring keeps least, an exchange of heads sends least, a gather is the simplest.
 # * Tokens, labels and places are dealt alike, and tokens weigh alike.
+# * Cut texts only if one does not fit on a rank, or if there are fewer texts than ranks:
+#   data parallel sends no keys.
 
 # %% [markdown]
 # **The scorecard** of one attention over $N$ ranks, in units of a rank's queries:

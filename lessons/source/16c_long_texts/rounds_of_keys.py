@@ -77,7 +77,7 @@ def _own(tensor: Tensor) -> Tensor:
     return tensor.chunk(dist.get_world_size())[dist.get_rank()].contiguous()
 
 
-SIZES = (3, 2), (6, 5)  # positions on each rank, numbers at each
+SIZES = (3, 2), (12, 4)  # positions on each rank, numbers at each
 
 
 def try_attention_rounds(attend_round: Callable) -> list[RoundNotes]:
