@@ -21,6 +21,7 @@ from the instruments (`sidebyside`). No demo and no lesson is imported here.
     model_parallel    14a  Networks that are cut: by layers, channels, space and time.
     pipeline          15a  Schedules as data, their rules, and stages to carry them out.
     tensor_parallel   16a  Layers, attention, vocabulary and sequence, split over ranks.
+    context_parallel  16c  Long texts: attention to positions of other ranks.
     sharding          17a  The ledger of training state, and ZeRO 1 to 3.
     machines          18a  Many machines: hosts, slow links, compressed gradients.
     failures          18b  Failures, checkpoints, and what goes on after them.

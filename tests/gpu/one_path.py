@@ -21,7 +21,12 @@ MOST_TELLING_FIRST = (
     *(device.device_chosen, rank.backend_chosen, device.timing_synchronises),
     *(device.roofline_of_gpu, device.products_away, device.streams_overlap),
     *(rank.ranks_share_gpu, rank.own_ddp, rank.torch_ddp, rank.sharded_training),
-    *(rank.tensor_parallel, device.peak_memory, rank.ways_to_all_reduce),
+    *(
+        rank.tensor_parallel,
+        rank.context_parallel_of_torch,
+        device.peak_memory,
+        rank.ways_to_all_reduce,
+    ),
     *(rank.pipeline_1f1b, rank.pipeline_gpipe, rank.cut_network),
     *(rank.pipeline_with_too_few_gpus, device.one_process_two_devices),
     *(device.replicas_in_threads, device.graph_on_devices),

@@ -204,6 +204,39 @@ def tensor_parallel() -> Row:
     return places_of_ranks(ranks_with_gpus()), "equal", f"largest gap {gap:.0e}"
 
 
+def context_parallel_of_torch() -> Row:
+    """16c: torch's context_parallel beside our ring"""
+    count = ranks_with_gpus()
+    gap = max(run_ranks(gap_to_context_parallel, world_size=count))
+    assert gap < 0.03, f"largest gap {gap}, of the largest number"
+    return places_of_ranks(count), "equal", f"bfloat16 beside float32: gap {gap:.0e}"
+
+
+def gap_to_context_parallel() -> float:
+    """Runs in each rank: of output and gradients, in shares of the largest."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+
+    from parallel_by_hand.context_parallel.chunks import own_chunks, zig_zag
+    from parallel_by_hand.context_parallel.ring_attention import RingAttention
+
+    torch.manual_seed(0)
+    parts = list(torch.randn(3, 1, 4, 512, 64).to(device(), torch.bfloat16))
+    ours = [own_chunks(t.float(), zig_zag, 2).requires_grad_() for t in parts]
+    mixed = RingAttention.apply(*ours, zig_zag)
+    mixed.sum().backward()
+    mesh = init_device_mesh(device().type, (dist.get_world_size(),))
+    with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 3):
+        theirs = [part.detach().requires_grad_() for part in parts]
+        out = F.scaled_dot_product_attention(*theirs, is_causal=True)
+        out.sum().backward()
+    pairs = [
+        (mixed, out),
+        *((a.grad, b.grad) for a, b in zip(ours, theirs, strict=True)),
+    ]
+    return max(((a - b).abs().max() / a.abs().max()).item() for a, b in pairs)
+
+
 def sharded_training() -> Row:
     """17: the stages of ZeRO beside DDP"""
     from parallel_by_hand.sharding.zero_from_scratch import WAYS, train_in_stage

@@ -724,5 +724,6 @@ for width in (16, 128):
 # ## Next
 #
 # A recurrent network keeps all ranks busy, because a sequence enters it step by step.
-# Other networks have no time steps. But a batch has many samples, and they too can enter
-# one by one. Lesson 15a makes every rank work that way.
+# A transformer that does not look ahead can take its text so, too: lesson 16c. Any other
+# network can take the samples of a batch one by one. Lesson 15a makes every rank work that
+# way.

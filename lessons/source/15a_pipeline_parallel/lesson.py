@@ -336,8 +336,9 @@ fig
 # The points lie on the line or a little above it. A rule of thumb follows from the
 # formula: with $m \geq 4p$, less than a fifth is wasted.
 #
-# Then why not a thousand micro-batches? A micro-batch cannot be smaller than one
-# sample, and long before that its matrices are too small to keep a device busy.
+# Then why not a thousand micro-batches? A micro-batch cannot be smaller than one sample
+# (lesson 16c cuts a text into slices, too), and long before that its matrices are too small
+# to keep a device busy.
 
 # %% [markdown] tags=["instructor"]
 # ## Real work: 10 minutes

@@ -1,22 +1,21 @@
 # ---
 # title: 16b Tensor parallel: attention, vocabulary, sequence
-# question: The MLP is split. How do ranks share the attention, a vocabulary of fifty thousand words, and a text that is too long for one of them?
+# question: The MLP is split. How do ranks share the attention, a vocabulary of fifty thousand words, and what lies between the pairs?
 # needs: two CPU cores, no GPU
-# minutes: 90
+# minutes: 69
 # ---
 
 # %% [markdown]
 # # 16b. Tensor parallel: attention, vocabulary, sequence
 #
 # Lesson 16a split the MLP of a transformer block: columns, then rows, and one sum. Now
-# we split the rest of a language model: the attention, the words at both ends, and even
-# the text.
+# we split the rest of a language model: the attention, the words at both ends, and what
+# lies between the pairs.
 #
 # *You will be able to* split attention by its heads, compute a loss from logits that no
-# rank holds whole, say to the byte what a layer keeps for its backward pass, and let
-# keys and values go round a ring.
+# rank holds whole, and say to the byte what a layer keeps for its backward pass.
 #
-# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* {reading} minutes, and 50 for the
+# *Before this:* lessons 10a, 10b, 14a and 16a. *Time:* {reading} minutes, and 35 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -172,17 +171,17 @@ reveal("16b-gathering", ratio, computed=True)
 # %% [markdown]
 # ## Exercise 1: the loss without the logits
 #
-# Every rank calls `parallel_cross_entropy(logits, labels, first)`, the mean loss over
-# all positions. Its backward gives each rank the gradient of its logits.
+# Every rank calls `parallel_cross_entropy(logits, labels, first)`: the mean loss over all
+# positions. Backward gives it its logits' gradient.
 #
 # * `logits`, of shape (positions, own words), belong to the words from `first` on, and
 #   may be thousands.
 # * `labels`, of shape (positions,), count words in the whole vocabulary.
-# * Forward, all-reduce three numbers for each position; backward, nothing. Use 16a's
-#   `sum_over_ranks` and `dist.all_reduce(x, op=dist.ReduceOp.MAX)`.
+# * Forward, all-reduce three numbers for each position, with 16a's `sum_over_ranks` and
+#   `dist.all_reduce(x, op=dist.ReduceOp.MAX)`; backward, nothing.
 #
-# By hand first: rank 0 has the logits [0, log 3], rank 1 has [log 4]. With the label 1,
-# what are the loss and the gradient of each logit?
+# By hand first: rank 0 has the logits [0, log 3], rank 1 [log 4]. With the label 1, what
+# are the loss and each logit's gradient?
 # <!-- exercise: 16b-cross-entropy -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -534,125 +533,6 @@ for way in ("sequence", "gather twice"):
     print(f"{way}: after each step within 1e-6: {all(gap < 1e-6 for gap in gaps)}")
 
 # %% [markdown] tags=["instructor"]
-# ## A ring of keys and values: 6 minutes
-#
-# Four people hold a part of a text each. Let notes with keys go round, and each person keeps
-# two numbers only: the mean so far, and its weight.
-#
-# When late: skip the timeline.
-
-# %% [markdown]
-# ## A ring of keys and values
-#
-# In the pair, a rank still holds all positions. A longer text is cut by positions
-# *inside* the attention, too: **context parallel**. Each rank keeps its queries, and
-# keys and values go round a ring.
-#
-# For each query, a rank remembers two things of the keys that have passed: the mixture of
-# their values, and the *log-sum*, the logarithm of the sum of $e^\text{score}$.
-
-# %%
-from parallel_by_hand.tensor_parallel import ring_attention
-
-show(ring_attention.attend_to_piece)
-show(ring_attention.pass_on)
-
-# %% [markdown]
-# ## Exercise 3: merge as they come
-#
-# `merge_seen(one, other)` gets what the same queries have seen of two sets of keys: pairs
-# (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for both
-# sets. Log-sums may be thousands.
-#
-# Every rank calls `attend_round(query, key, value)`, all of shape (positions, d), for its
-# queries' attention to the keys of *all* ranks. `attend_to_piece` gives the pair of one
-# piece; `pass_on([key, value])` sends a piece to the right and returns the left one's.
-# Merge each as it arrives.
-#
-# By hand first: of one set a query has seen the mixture 4, with log-sum log 1, of the
-# other 8 and log 3. What of both?
-# <!-- exercise: 16b-ring -->
-#
-# <details><summary>Hint 1: a question</summary>
-#
-# If $e^\text{score}$ sums to 1 in one set and to 3 in the other, what share of the
-# whole softmax does each set have?
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# The new log-sum is `torch.logaddexp` of both. A set's share is $e$ to the power of its
-# log-sum minus the new one. The new mixture is the sum of the mixtures, each times its
-# share.
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# Begin with `seen = attend_to_piece(query, key, value)`. Then, $N - 1$ times, pass key
-# and value on, and merge `seen` with what the query sees of those that arrive.
-#
-# </details>
-
-# %% [markdown] tags=["instructor"]
-# ## Exercise 3, merge as they come: 15 minutes
-#
-# Expected: the plain mean of both mixtures (right only if all scores are equal), `exp` of the log-sums
-# (infinite), and N passes instead of N − 1.
-
-# %% exercise="16b-ring"
-from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece, pass_on
-
-
-def merge_seen(one, other) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is seen of both sets of keys together."""
-    ### BEGIN SOLUTION
-    log_sum = torch.logaddexp(one[1], other[1])
-    shares = [(seen[1] - log_sum).exp()[:, None] for seen in (one, other)]
-    return shares[0] * one[0] + shares[1] * other[0], log_sum
-    ### END SOLUTION
-
-
-def attend_round(query, key, value) -> torch.Tensor:
-    """The attention of this rank's queries to the keys of all ranks."""
-    ### BEGIN SOLUTION
-    seen = attend_to_piece(query, key, value)
-    for _ in range(dist.get_world_size() - 1):
-        key, value = pass_on([key, value])
-        seen = merge_seen(seen, attend_to_piece(query, key, value))
-    return seen[0]
-    ### END SOLUTION
-
-
-# %%
-check("16b-ring", merge_seen, attend_round)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 16b-ring -->
-# Why it works: a softmax mixture is a mean with weights, and a mean of means is right
-# if each counts with the sum of its weights. The largest share is at most 1, so nothing
-# overflows, and the order does not matter.
-#
-# By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
-
-# %% [markdown]
-# In a language model no position looks ahead: rank 0 needs only its own keys, the last
-# rank needs all of them. Here the ranks sleep 0.15 s for each piece that they need:
-
-# %%
-from sidebyside import Timeline
-
-with Timeline() as timeline:
-    run_ranks(ring_attention.sleep_round_ring, 0.15, world_size=4)
-timeline.plot(stamp="simulated", height=2.6)
-
-# %% [markdown]
-# Of the 16 pieces, 6 lie ahead and are skipped. Yet the ring takes as long as its last
-# rank: four pieces. A remedy is to cut the text into $2N$ parts and give rank $i$ the
-# $i$-th from the front and the $i$-th from the end.
-
-# %% [markdown] tags=["instructor"]
 # ## The library: 4 minutes
 #
 # Ask how many all-reduces the library's loss will call. It is the same three.
@@ -693,18 +573,15 @@ def loss_by_library() -> tuple[bool, dict[str, int]]:
 run_ranks(loss_by_library)[0]
 
 # %% [markdown]
-# **The library's loss calls three all-reduces too**, and gives our gradient. Instead of
-# our ring there is `context_parallel`. By default it gathers all keys and values;
-# `set_rotate_method("alltoall")` lets them go round. It needs a GPU's attention: on a
-# CPU, causal attention fails in torch 2.13.
+# **The library's loss calls three all-reduces too**, and gives our gradient.
 #
-# | | words | sequence between pairs | ring |
-# |---|---|---|---|
-# | Megatron-LM | `VocabParallelEmbedding`, `vocab_parallel_cross_entropy` | `--sequence-parallel` | `--context-parallel-size` |
-# | torch | `RowwiseParallel`, `loss_parallel` | `SequenceParallel` | `context_parallel`, with `set_rotate_method("alltoall")` |
-# | JAX | `PartitionSpec("tensor", None)` | `PartitionSpec(None, "tensor", None)` | `shard_map` and `ppermute` |
+# | | words | sequence between pairs |
+# |---|---|---|
+# | Megatron-LM | `VocabParallelEmbedding`, `vocab_parallel_cross_entropy` | `--sequence-parallel` |
+# | torch | `RowwiseParallel`, `loss_parallel` | `SequenceParallel` |
+# | JAX | `PartitionSpec("tensor", None)` | `PartitionSpec(None, "tensor", None)` |
 #
-# In JAX, the first two leave the messages to the compiler if the axes of the mesh are
+# In JAX, both leave the messages to the compiler if the axes of the mesh are
 # `AxisType.Auto`.
 #
 # ## A script of your own
@@ -732,8 +609,6 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 #   of norms and of `out`'s and `narrow`'s biases are then summands.
 # * Of $sbh(34 + 5as/h)$ bytes, tensor parallel leaves $10\,sbh$ whole. Sequence
 #   parallel that gathers twice divides all.
-# * Keys and values can go round a ring; a mixture and a log-sum for each query remember
-#   what it has seen.
 
 # %% [markdown]
 # **The scorecard** of one block and the words at both ends, over $N$ ranks, with $s$ positions and width $h$:
@@ -748,11 +623,10 @@ run_demo("tensor_parallel/own_vocabulary_parallel.py")
 # | if one rank dies | its heads, neurons and words are gone; the others get an error or wait |
 
 # %% [markdown]
-# In a terminal, `python demos/tensor_parallel/vocabulary.py --help`,
-# `demos/tensor_parallel/activation_bytes.py` and
-# `demos/tensor_parallel/ring_attention.py` show the rest.
+# In a terminal, `python demos/tensor_parallel/vocabulary.py --help` and
+# `demos/tensor_parallel/activation_bytes.py` show the rest.
 #
 # ## Next
 #
-# In data parallel each rank has its own samples, and holds everything else whole: parameters,
-# gradients, optimiser. Lesson 17a splits those.
+# In the pair, a rank holds all positions. Lesson 16c cuts the text inside the attention, too:
+# keys and values go round a ring.

@@ -9,11 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from parallel_by_hand.model_parallel.transformer_block import make_transformer_block
-from parallel_by_hand.tensor_parallel.ring_attention import attend_to_piece
 from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
 from parallel_by_hand.tensor_parallel.split_block import ENDS, split_block
 from sidebyside import MessageMeter, device
@@ -157,56 +155,4 @@ def _try_one_sequence_block(complete: Callable, width: int) -> SequenceBlockNote
         ],
         meter.collectives + ["send"] * meter.messages_sent,
         [name for name, p in named.items() if not torch.equal(p.detach(), kept[name])],
-    )
-
-
-# 16b-ring -----------------------------------------------------------------------------
-
-
-class RingAttentionNotes(NamedTuple):
-    """What came back on one rank, what it should be, and what the rank has sent."""
-
-    got: object
-    expected: Tensor
-    bytes_sent: int
-    largest: int  # numbers in the largest tensor that was made
-    changed: list[str]
-
-
-class LargestRingTensor(TorchDispatchMode):
-    """`numbers` is how many the largest tensor holds that torch makes inside."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self.numbers = max(self.numbers, leaf.numel())
-        return result
-
-
-def try_attention_rounds(attend_round: Callable) -> list[RingAttentionNotes]:
-    """Three and six positions on each rank, with two and five numbers each."""
-    return [_try_one_ring_attention(attend_round, *size) for size in ((3, 2), (6, 5))]
-
-
-def _try_one_ring_attention(
-    attend_round: Callable, positions: int, d: int
-) -> RingAttentionNotes:
-    shape = 1, positions * dist.get_world_size(), d
-    whole = [random_whole_tensor(seed, *shape) for seed in range(3)]
-    expected = own_positions(attend_to_piece(*whole)[0])[0]
-    mine = [own_positions(tensor)[0].contiguous() for tensor in whole]
-    kept = [tensor.clone() for tensor in mine]
-    dist.barrier()
-    with MessageMeter() as meter, LargestRingTensor() as largest:
-        got = attend_round(*mine)
-    names = zip(("query", "key", "value"), mine, kept, strict=True)
-    return RingAttentionNotes(
-        result_beside_whole(got),
-        result_beside_whole(expected),
-        meter.bytes_sent,
-        largest.numbers,
-        [name for name, now, before in names if not torch.equal(now, before)],
     )

@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn import functional as F
 
 from parallel_by_hand.model_parallel.transformer_block import (
     block_cut_by_layer,
@@ -14,7 +13,6 @@ from parallel_by_hand.model_parallel.transformer_block import (
 )
 from parallel_by_hand.tensor_parallel import (
     pixel_model,
-    ring_attention,
     split_block,
     vocabulary,
 )
@@ -172,59 +170,3 @@ def test_fused_attention_keeps_nothing_that_grows_with_the_square_of_the_text():
             kept[attention, s] = run_ranks(kept_by_layer, *settings, world_size=1)[0]
     assert kept["fused", 64] == 2 * kept["fused", 32]
     assert kept["plain", 64] > 2.4 * kept["plain", 32]
-
-
-# The ring -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_the_ring_gives_the_attention_of_the_whole(ranks, causal):
-    found = run_ranks(ring_attention.try_ring_attention, 8, 3, causal, world_size=ranks)
-    for one in found:
-        assert one["gap"] < 1e-12
-        assert one["bytes"] == (ranks - 1) * 2 * 8 // ranks * 3 * 4
-    if causal:
-        assert [one["pieces"] for one in found] == list(range(1, ranks + 1))
-
-
-def test_merging_is_attention_to_both_even_where_exponentials_are_infinite():
-    query, key, value = torch.randn(3, 6, 4, dtype=torch.float64)
-    query = 5000 * query
-    pieces = zip(key.split([2, 4]), value.split([2, 4]), strict=True)
-    seen = [ring_attention.attend_to_piece(query, *piece) for piece in pieces]
-    expected = ring_attention.attend_to_piece(query, key, value)
-    for ours, theirs in zip(ring_attention.merge_seen(*seen), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
-    by_hand = ring_attention.merge_seen(
-        (torch.tensor([[4.0]]), torch.tensor([1.0]).log()),
-        (torch.tensor([[8.0]]), torch.tensor([3.0]).log()),
-    )
-    assert by_hand[0].item() == pytest.approx(7)
-
-
-# The library --------------------------------------------------------------------------
-
-
-def attend_in_context_parallel() -> str:
-    """Runs in each rank: how torch's ring fails, after the same call without it."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.experimental import context_parallel
-    from torch.distributed.tensor.experimental._context_parallel import _attention
-
-    assert _attention._cp_options.rotate_method.name == "ALL_GATHER", "the default"
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    query, key, value = parts = list(torch.randn(3, 1, 2, 8, 4))
-    F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 3):
-        assert query.shape == (1, 2, 4, 4), "its own positions"
-        with pytest.raises(NotImplementedError) as caught:
-            F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    return str(caught.value)
-
-
-@pytest.mark.everything
-def test_on_a_cpu_causal_attention_fails_in_torchs_ring():
-    for message in run_ranks(attend_in_context_parallel):
-        assert "attention_for_cpu" in message
-        assert "does not have a sharding strategy" in message

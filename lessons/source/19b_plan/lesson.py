@@ -254,7 +254,7 @@ for run in fixed_batch_runs()[3:]:
 # Two more tables. GPipe's row with 32 micro-batches is simulated by 15's timetable, with
 # the last matrix of the network on the last stage. Llama 3, with 405 billion parameters
 # on H100s, reports *model* utilisation. Its third row has sequences of 131,072 tokens,
-# each split over 16 ranks by context parallel (16b):
+# each split over 16 ranks by context parallel (16c):
 
 # %%
 from parallel_by_hand.scale.gpipe_row import bare_formula, simulated_throughput

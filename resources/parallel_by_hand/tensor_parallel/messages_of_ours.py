@@ -52,6 +52,7 @@ def messages_of_ours() -> Iterator[None]:
     ours = {
         "all_reduce": all_reduce,
         "all_gather": eight_collectives.all_gather,
+        "all_to_all": eight_collectives.all_to_all,
         "reduce_scatter": eight_collectives.reduce_scatter,
     }
     with mock.patch.multiple(dist, **ours):

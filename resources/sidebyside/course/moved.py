@@ -18,6 +18,7 @@ IN_LIBRARY = {  # elsewhere than in the room and under the name that it had
     "pipeline.plan_pipeline": "pipeline.schedule_arguments",
     "scale.plan_pictures": "scale.best_plans",
     "sharding.recomputation": "memory.recomputation",
+    "tensor_parallel.ring_attention": "context_parallel.ring_attention",
     "tensor_parallel.tensor_parallel_block": "tensor_parallel.mlp",
 }
 OF_ONE_LESSON = {  # of which no other lesson and no demo makes use

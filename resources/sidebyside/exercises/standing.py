@@ -22,6 +22,7 @@ REPLACED = {
     "09-reduce": "09-museum",
     "11a-replicas": "11a-stop",
     "15a-balance": "15a-gpipe",
+    "16b-ring": "16c-merge",
 }
 
 

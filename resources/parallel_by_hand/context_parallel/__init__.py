@@ -1,0 +1,1 @@
+"""A text split over ranks: rings of keys, gathers, exchanged heads, slices."""
