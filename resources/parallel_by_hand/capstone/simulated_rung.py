@@ -44,6 +44,9 @@ def simulate_rung(name: str) -> SimulatedStep:
         micro_batch=BATCH // plan.data // plan.microbatches,
         schedule="gpipe" if name == "GPipe" else "1f1b",
         state=StateBytes(ITEM, ITEM, ITEM),
+        fused_attention=plan.context > 1,  # no scores are kept
+        context=plan.context,
+        hybrid=plan.hybrid,
     )
     cluster = Cluster(strategy.gpus, 1, 1e12, 0.5, 1e9, 1e11, FREE_LINK, FREE_LINK)
     return simulate_step(model, cluster, strategy, BATCH)
