@@ -169,12 +169,13 @@ def predict_rung(
         numbers = numbers_of_rung_layers(size, plan.tensor)
         units = [sum(numbers[layer]) for layer in layers]
         by_layer = plan.zero in ("ZeRO-2", "ZeRO-3")
-        borrowed = max(units) if plan.zero == "ZeRO-3" else 0
+        largest = max(_padded_for_rung(n, plan.shard_ranks) for n in units)
+        borrowed = largest * item if plan.zero == "ZeRO-3" else 0
         units = units if by_layer else [sum(units)]
         held = state_of_rung_units(plan, units, item)
         sent = _sent_inside(size, plan, stage, batch, item)
         sent += sent_between_replicas(plan, units, item)
-        parameters = held.parameters + _padded_for_rung(borrowed, plan.shard_ranks) * item
+        parameters = held.parameters + borrowed
         costs.append(RungCost(sent, parameters, *held[1:], kept, idle))
     return costs
 

@@ -1,10 +1,11 @@
 """The language model, its blocks split over ranks by heads and neurons, or its text."""
 
+from typing import Any
+
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from parallel_by_hand.capstone.language_model import TextEmbedding
 from parallel_by_hand.context_parallel.chunks import own_chunks, zig_zag
 from parallel_by_hand.context_parallel.context_model import ContextAttention
 from parallel_by_hand.context_parallel.other_ways import attend_to_gathered
@@ -84,7 +85,7 @@ def sum_of_position_gradients(model: nn.Module, group) -> None:
 class _ContextEmbedding(nn.Module):
     """The text embedding of this rank's positions, which stand where it says."""
 
-    def __init__(self, whole: TextEmbedding):
+    def __init__(self, whole: Any):
         super().__init__()
         self.words, self.places = whole.words, whole.places
 

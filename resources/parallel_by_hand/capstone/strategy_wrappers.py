@@ -72,8 +72,8 @@ def deal_rows(training, mesh) -> None:
 
 
 def deal_positions(training, mesh) -> None:
-    """What the wrapper of context parallel does: each rank takes its positions of all
-    excerpts, and attends to keys and values that it gathers (lesson 16c)."""
+    """What the wrapper of context parallel does: each of all ranks takes its positions
+    of every excerpt, and gathers the keys and values of the others (lesson 16c)."""
     training.model = context_language_model(training.model)
     training.deal = lambda *batch: tuple(own_chunks(x, zig_zag, 1) for x in batch)
 
