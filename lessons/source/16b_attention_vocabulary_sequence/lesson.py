@@ -180,8 +180,8 @@ reveal("16b-gathering", ratio, computed=True)
 # * Forward, all-reduce three numbers for each position, with 16a's `sum_over_ranks` and
 #   `dist.all_reduce(x, op=dist.ReduceOp.MAX)`; backward, nothing.
 #
-# By hand first: rank 0 has the logits [0, log 3], rank 1 [log 4]. With the label 1, what
-# are the loss and each logit's gradient?
+# By hand first: rank 0 has the logits [0, log 3], rank 1 [log 4], the label is 1. What are
+# the loss and each logit's gradient?
 # <!-- exercise: 16b-cross-entropy -->
 #
 # <details><summary>Hint 1: a question</summary>

@@ -409,7 +409,7 @@ draw_journey(ranks=4, back=True)
 # ## Two other ways
 #
 # *Gather*: an all-gather brings all keys and values to all ranks, and a reduce-scatter
-# brings their gradients home. Queries and mixtures stay cut. Llama 3 was trained so.
+# brings their gradients home. Queries and mixtures stay cut. Llama 3 was trained in this way.
 #
 # *Exchange heads*: an all-to-all turns all heads of own positions into own heads of all
 # positions. The attention needs no other rank, and a second all-to-all leads back. It is
@@ -443,7 +443,7 @@ reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], comput
 # **The ring keeps its own part only and sends most; heads send least.** With $N$ ranks the
 # ring sends $N/2$ times as much forward. It sends keys again in backward, and their
 # gradients. All three compute scores twice. A ring's messages can travel while a rank
-# computes; ours wait.
+# computes; our ranks wait.
 
 # %% [markdown]
 # Heads set a limit: no more ranks than heads of queries. In many of today's models several
@@ -483,12 +483,12 @@ for (of_keys, way), bill in run_ranks(bills_with_fewer_heads, world_size=4)[0].i
 # positions only. So an all-reduce sums all gradients, as in data parallel. Of the 32
 # labels in a text, the first twelve do not count: they are the *prompt*, given to the
 # model. Tokens, labels and *places*, the numbers of the positions in the whole text, are
-# dealt in zig-zag, all alike.
+# dealt in zig-zag, all alike. Each rank sums its losses, and divides by `all_counted`:
 
 # %%
 from parallel_by_hand.context_parallel import context_model
 
-show(context_model.global_mean)
+show(context_model.all_counted)
 
 
 def three_models() -> dict[str, dict]:
@@ -518,18 +518,16 @@ def three_mistakes() -> dict[str, dict]:
 
 rank_0, rank_1 = run_ranks(three_mistakes)
 for mistake, found in rank_0.items():
-    print(
-        f"{mistake:<15} loss {found['loss']:.4f}, right {found['whole loss']:.4f}",
-        end="",
-    )
-    print(f"; gradients off by {100 * found['gap']:.0f} % of the largest")
+    losses = f"loss {found['loss']:.4f}, right {found['whole loss']:.4f}"
+    print(f"{mistake:<15} {losses}; gradients off by {100 * found['gap']:.0f} %")
 counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
 reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
-# No loss looks wrong. Places that start at 0 on every rank tell the model that the text
-# begins twice. Labels that are dealt in another way ask for the wrong words. And **the mean
-# of the ranks' means weighs tokens by who holds them**: lesson 8's mistake. Divide sums by
+# No loss looks wrong; the gradients are off by that share of the largest one. Places
+# that start at 0 on every rank tell the model that the text begins twice. Labels that
+# are dealt in another way ask for the wrong words. And **the mean of the ranks' means
+# weighs tokens by who holds them**: the mistake of lessons 8 and 11a. Divide sums by
 # the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
 
 # %% [markdown] tags=["instructor"]

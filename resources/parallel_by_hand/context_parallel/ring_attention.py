@@ -26,7 +26,7 @@ from sidebyside import device, span
 
 
 def pass_on(tensors: list[Tensor], to: int = 1) -> list[Tensor]:
-    """Send these `to` the right; returns what the left neighbour has sent.
+    """Round the ring: send these to the right; what comes from the left neighbour.
 
     All have one shape. With `to=-1` they go to the left.
     """
