@@ -375,8 +375,10 @@ show(strategy_wrappers.sharded_state)
 # %% [markdown]
 # No wrapper knows what the others do: each uses only the model that it finds, and the
 # functions of the wrappers inside it. ZeRO-1 in place of DDP is one word:
-# `sharded_state(ZeRO1)`. So is context parallel, with `deal=deal_positions`. Not all fit together: `ddp_ours` would replace the pipeline's
-# `backward`. With ZeRO-3, every micro-batch of a pipeline would gather all layers again.
+# `sharded_state(ZeRO1)`. Context parallel deals positions:
+# `sharded_state(ReplicatedState, deal_positions)`. Not all fit together: `ddp_ours` would
+# replace the pipeline's `backward`, and our context parallel takes all ranks. With ZeRO-3,
+# every micro-batch of a pipeline would gather all layers again.
 
 # %% [markdown]
 # On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
@@ -411,9 +413,9 @@ draw_ladder(seen)
 # %% [markdown]
 # The figure leaves out torch's DDP, whose bytes we cannot count: fifteen bars. The black edge is the
 # prediction. On this model activations are the largest of the four parts. ZeRO leaves
-# them alone, tensor parallel halves those inside its pairs of layers, context parallel
-# keeps no scores of attention but computes them again, and 1F1B keeps few micro-batches
-# at a time. **2 × 2 × 2 holds less than any other rung.**
+# them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
+# micro-batches at a time. Context parallel keeps everyone's keys and values instead of
+# scores: with 16 positions that is more than DDP keeps, with thousands far less. **2 × 2 × 2 holds less than any other rung.**
 #
 # Here are the predictions of lesson 19's simulator beside what the first rank of each
 # rung has counted:
@@ -425,9 +427,9 @@ print_beside_counted(ladder)
 
 # %% [markdown]
 # **State and bubble are the same, and so are the bytes sent** in the tables above, where
-# we have counted them. ZeRO-3's counted state includes the borrowed layer. The
-# activations miss by up to 15 %: the formula has bytes for dropout, which this model does
-# not use, and none for embedding, head and loss.
+# we have counted them. The counted states of ZeRO-3 and hybrid include the borrowed layer.
+# The activations miss by up to 15 %: the formula has bytes for dropout, which this model
+# does not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
