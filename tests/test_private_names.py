@@ -14,6 +14,7 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 SERVER = "multiprocessing.forkserver._forkserver"
+FSDP_STATE = "torch.distributed.fsdp._fully_shard._fsdp_state"
 PRIVATE = {
     "IPython.core.compilerop.CachingCompiler()._filename_map": "the cell of a line",
     "atexit._run_exitfuncs": "an interrupted program ends without waiting for threads",
@@ -34,6 +35,11 @@ PRIVATE = {
     "torch._dynamo": "the first optimizer imports it: the forkserver has done so",
     "torch.autograd.Variable._execution_engine": "as DDP: the end of a backward pass",
     "torch.distributed.Work._source_rank": "who sent a message taken from any rank",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": "as torchtitan does",
+    "torch.distributed.device_mesh.DeviceMesh._flatten": "one all-reduce for a norm",
+    "torch.distributed.distributed_c10d._resolve_process_group": "DTensor's groups",
+    "torch.distributed.fsdp.FSDPModule._get_fsdp_state": "what FSDP2 has gathered",
+    f"{FSDP_STATE}.FSDPState()._fsdp_param_groups": "the same",
     "torch.distributed.distributed_c10d._get_default_store": "what ranks have noted",
     "torch.testing._internal.distributed.fake_pg.FakeStore": "one rank of 1,024",
     "torch.utils._python_dispatch.TorchDispatchMode": "each operation is seen",

@@ -22,6 +22,7 @@ from the instruments (`sidebyside`). No demo and no lesson is imported here.
     pipeline          15a  Schedules as data, their rules, and stages to carry them out.
     tensor_parallel   16a  Layers, attention, vocabulary and sequence, split over ranks.
     context_parallel  16c  Long texts: attention to positions of other ranks.
+    experts           16d  Mixtures of experts, their all-to-all, the block of today.
     sharding          17a  The ledger of training state, and ZeRO 1 to 3.
     machines          18a  Many machines: hosts, slow links, compressed gradients.
     failures          18b  Failures, checkpoints, and what goes on after them.

@@ -656,13 +656,14 @@ draw_residuals(carried, seconds, fitted)
 # messages. So fit the range in which you will predict.
 
 # %% [markdown]
-# And 467 GB/s is more than a ring could do. All bytes of a ring cross from machine to
-# machine: over eight cards of 400 Gb/s, such as these machines have, 400 GB/s at most.
-# Within a machine NCCL's ring gets about 370 of NVLink's 450 GB/s (nccl-tests, issue
-# 212). **So this is no ring.** The switches between a machine's GPUs add up numbers
-# themselves (NVLink SHARP, `NVLS` in NCCL's logs): a GPU sends $S$ bytes and gets $S$,
-# and each machine sends one sum to the other instead of $1.9 \, S$. Bus bandwidth is
-# bookkeeping for a ring, whatever has really run.
+# And 467 GB/s is more than a ring could do. In a ring each machine sends the other as
+# much as a GPU sends its neighbour: over eight cards of 400 Gb/s, such as these
+# machines have, 400 GB/s at most. Within a machine NCCL's ring gets about 370 of
+# NVLink's 450 GB/s (nccl-tests, issue 212). **So this is no ring.** Most likely the
+# switches between a machine's GPUs do the adding (NVLink SHARP; NCCL calls it
+# `NVLSTree`): a GPU sends and gets little more than $S$ bytes, and each machine sends
+# the other $S$ instead of $1.9 \, S$. Bus bandwidth counts as if there were a ring,
+# whatever has really run.
 
 # %% [markdown]
 # ## The library's call

@@ -568,7 +568,8 @@ for mode in train_digits.WRAPPERS:
 # %% [markdown]
 # **All three have the same losses and the same accuracy.** That was the aim: a
 # different way to the same model. Is it a faster way? Only if the computing that each
-# rank is spared takes longer than the sending that overlap cannot hide.
+# rank is spared takes longer than the sending that overlap cannot hide. Lesson 11c
+# measures it.
 #
 # In a terminal,
 # `torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/train_digits.py --mode ddp`
@@ -608,5 +609,5 @@ for mode in train_digits.WRAPPERS:
 # %% [markdown]
 # ## Next
 #
-# Every step here waits for the slowest rank. Must it? Lesson 12a lets the ranks run free,
-# with a server in the middle, and 12b without one.
+# What has all this bought? Lesson 11c counts samples per second, predicts them from the
+# parts of a step, and looks for the rest in a trace.

@@ -684,11 +684,11 @@ for worker, lost in enumerate(of_workers, 1):
 # parameters in shared memory, without lesson 4's lock. `parameter_server/hogwild.py`
 # counts what gets lost; `parameter_server/parameter_server.py` runs all designs.
 #
-# Stale gradients are in use again where a model learns from text that it writes itself:
+# Stale weights are in use again where a model learns from text that it writes itself:
 # in **asynchronous reinforcement learning** some GPUs write, with weights that are a few
 # updates old, while others train. Nobody waits for the longest text. AReaL (Fu et al.
-# 2025) bounds the age, as exercise 1 does, and gives each text a weight by how likely
-# the newer model is to write it.
+# 2025) bounds the age, as exercise 1 does, and weights each token by how much likelier
+# a newer model is to write it than the one that wrote it.
 
 # %% [markdown]
 # ## A script of your own

@@ -90,13 +90,21 @@ def fewest_by_timetable(stages, batch, waste):
 # 15a-gpipe
 
 
-def _forward(stage, inputs, targets, share=1.0, arrives=True, needs_grad=True):
+def _forward(
+    stage,
+    inputs,
+    targets,
+    share=1.0,
+    arrives=True,
+    needs_grad=True,
+    into=torch.empty_like,
+):
     """The first loop, with the chosen mistakes: what it has kept."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     kept = []
     for x, target in zip(inputs, targets, strict=True):
         if rank > 0:
-            arrived = torch.empty_like(x)
+            arrived = into(x)
             dist.recv(arrived, rank - 1)
             x = (arrived if arrives else x.clone()).requires_grad_(needs_grad)
         output = stage(x)
@@ -124,7 +132,7 @@ def _backward(kept, gradient_of=None):
 
 @wrong(
     "15a-gpipe",
-    advice="3 times|what share of it is one of 3 means",
+    advice="3 times.*one of 3 means",
     note="Each micro-batch's mean loss counts in full: m times the gradient.",
 )
 def gpipe_adds_up_means(stage, inputs, targets):
@@ -142,7 +150,7 @@ def gpipe_without_requires_grad(stage, inputs, targets):
 
 @wrong(
     "15a-gpipe",
-    advice="what enters this rank's stage",
+    advice="what enters the stage",
     note="Every rank has `inputs`, so they use them: the message is thrown away.",
 )
 def gpipe_reads_inputs_everywhere(stage, inputs, targets):
@@ -151,7 +159,18 @@ def gpipe_reads_inputs_everywhere(stage, inputs, targets):
 
 @wrong(
     "15a-gpipe",
-    advice="which micro-batch the gradient that arrives belongs to",
+    advice="is it still there on the way back",
+    note="One buffer for all that arrives: each micro-batch overwrites the one before.",
+)
+def gpipe_into_one_buffer(stage, inputs, targets):
+    buffer = torch.empty_like(inputs[0])
+    share = 1 / len(inputs)
+    _backward(_forward(stage, inputs, targets, share, into=lambda _: buffer))
+
+
+@wrong(
+    "15a-gpipe",
+    advice="which tensor's gradient, and of which micro-batch",
     note="The last one that went forward comes back first, as on a stack; but the next "
     "rank sends the first one first.",
 )
@@ -162,7 +181,7 @@ def gpipe_back_in_reverse_on_rank_0(stage, inputs, targets):
 
 @wrong(
     "15a-gpipe",
-    advice="which micro-batch the gradient that arrives belongs to",
+    advice="which tensor's gradient, and of which micro-batch",
     note="`output.sum().backward()`: it runs, and ignores what has arrived.",
 )
 def gpipe_begins_with_ones(stage, inputs, targets):
@@ -171,7 +190,7 @@ def gpipe_begins_with_ones(stage, inputs, targets):
 
 @wrong(
     "15a-gpipe",
-    advice="do they come in one order",
+    advice="do both ranks have them in the same order",
     note="Each micro-batch goes forward and back at once, but only on the last rank: "
     "it sends a gradient while the rank before still sends forwards.",
     state="HUNG",
@@ -208,8 +227,17 @@ def gpipe_by_grad(stage, inputs, targets):
             dist.send(x.grad, rank - 1)
 
 
-@right("15a-gpipe")
+@wrong(
+    "15a-gpipe",
+    advice="FBFBFB.*only then the first one back",
+    note="The naive schedule has the same gradients, and one rank works at a time.",
+)
 def gpipe_one_micro_batch_at_a_time(stage, inputs, targets):
-    """The naive schedule has the same gradients."""
     for x, target in zip(inputs, targets, strict=True):
         _backward(_forward(stage, [x], [target], 1 / len(inputs)))
+
+
+@right("15a-gpipe")
+def gpipe_last_in_first_out(stage, inputs, targets):
+    """Back in the opposite order, on all ranks."""
+    _backward(_forward(stage, inputs, targets, 1 / len(inputs))[::-1])

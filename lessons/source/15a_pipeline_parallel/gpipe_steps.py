@@ -14,14 +14,17 @@ def _stages_and_batch(microbatches: int, ranks: int) -> tuple:
     return stages, *torch.randn(2, microbatches, 5, 4)
 
 
-def try_gpipe_step(gpipe_step, microbatches: int) -> Tensor | None:
-    """Runs in each rank: the gradient of its stage's weight after the step."""
+def try_gpipe_step(gpipe_step, microbatches: int) -> tuple[Tensor | None, str]:
+    """Runs in each rank: the gradient of its stage's weight, and F and B in order."""
     stages, *batch = _stages_and_batch(microbatches, dist.get_world_size())
     stage = stages[dist.get_rank()].to(device())
+    order = []
+    stage.register_forward_hook(lambda *_: order.append("F"))
+    stage[0].weight.register_hook(lambda _: order.append("B"))
     inputs, targets = ([part.to(device()) for part in whole] for whole in batch)
     gpipe_step(stage, inputs, targets)
     gradient = stage[0].weight.grad
-    return None if gradient is None else gradient.cpu()
+    return None if gradient is None else gradient.cpu(), "".join(order)
 
 
 def gradients_in_one_piece(microbatches: int, ranks: int) -> list[Tensor]:

@@ -481,11 +481,13 @@ run_ranks(with_blocking_sends, world_size=2, timeout=2)
 #
 # GPipe's order is safe with blocking messages: nobody sends back before all have gone
 # forward. Write `gpipe_step(stage, inputs, targets)`, which each rank calls with its
-# own `stage`. `inputs` and `targets` are lists of equal micro-batches; whatever enters
-# or leaves a stage has the shape of `inputs[0]`. Only rank 0 reads `inputs`. Only the
-# last rank reads `targets`, and its loss is `nn.functional.mse_loss`. Take all
-# micro-batches forward, then all back. Afterwards the `grad` of each parameter is that
-# of the mean loss over the batch.
+# own `stage`. Take all micro-batches forward, then all back. Afterwards the `grad` of
+# each parameter is that of the mean loss over the batch.
+#
+# `inputs` and `targets` are lists of equal micro-batches. Only rank 0 may use the
+# numbers in `inputs`, and only the last rank those in `targets`; its loss is
+# `nn.functional.mse_loss`. Whatever enters or leaves a stage has the shape of
+# `inputs[0]`. There are at least two ranks.
 #
 # By hand first: two ranks, two micro-batches. List what rank 0 does, its messages too.
 #

@@ -522,9 +522,9 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # ## The schedules that torch has
 #
 # torch has more of them, each with two thin stages on a rank. `torch_schedule` asks
-# torch for the list of each rank and writes it in our words. In a V, rank 0 has the
-# first stage and the last one, and the way back begins where the way down ends. We
-# draw one V beside our zero bubble, whose stages are twice as thick:
+# torch for the list of each rank and writes it in our words. Two of them are a V: the
+# forward goes down the ranks and up again, so rank 0 has the first stage and the last.
+# We draw one V beside our zero bubble, whose stages are twice as thick:
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import kinds_of_work
@@ -541,11 +541,13 @@ for name, plan in plans.items():
 draw_schedule({name: plans[name] for name in ("zero bubble", "ZBVZeroBubble")})
 
 # %% [markdown]
-# **The V halves the bubble once more, from 6 thin slots to 3, and no rank keeps more**:
-# in a V, the rank that goes forward first is also the one that goes back first.
-# DeepSeek's DualPipeV runs a forward and a backward together, so that the messages of
-# one hide behind the work of the other. On our paper messages take no time, and it
-# gains nothing. Four sleeping ranks carry torch's plan out:
+# **The V halves zero bubble's wait, from 6 thin slots to 3, and no rank keeps more**:
+# the earlier a rank's first stage, the later its second, and a late stage keeps each
+# micro-batch only briefly. Interleaved zero bubble does as well on paper, but the V has
+# one cut fewer to send across: the last rank's two stages are neighbours.
+# DualPipeV, from DeepSeek's DualPipe, pairs a forward with a backward, so that the
+# messages of one hide behind the work of the other. On our paper messages take no time,
+# and it gains nothing. Four sleeping ranks carry out torch's plan:
 
 # %%
 workbench(torch_schedule("ZBVZeroBubble", 4, 8), seconds=0.02)

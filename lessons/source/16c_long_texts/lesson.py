@@ -627,5 +627,5 @@ draw_schedule(timetable([flow] * 3))
 #
 # ## Next
 #
-# Every rank still holds all parameters, gradients and the optimiser's state. Lesson 17a
-# splits those.
+# Here each parameter works for each token. Lesson 16d has layers in which a token meets
+# only a few of the parameters, and they lie on different ranks.

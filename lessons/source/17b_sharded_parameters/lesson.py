@@ -706,5 +706,4 @@ run_demo("sharding/own_fully_sharded.py")
 #
 # ## Next
 #
-# Everything so far ran on one machine. Lesson 18 uses several, over a slow network,
-# with ranks that die.
+# Two lines of FSDP2 shard a model. Lesson 17c puts around them what real trainers need.

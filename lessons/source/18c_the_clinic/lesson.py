@@ -370,8 +370,8 @@ reveal("18c-silent", sums[0]["weight"], computed=True)
 # ## A seventh patient: shards that are alike
 #
 # gwen is tensor parallel, as in lesson 16a: each of four ranks holds four of sixteen
-# hidden neurons, and an all-reduce adds up what they say. All ranks begin with one
-# seed, as the replicas of lesson 9 did. Beside her a healthy twin has a seed per rank.
+# hidden neurons, and an all-reduce adds up their outputs. All ranks begin with one
+# seed, as the replicas of lesson 9 did. Her healthy twin has a seed for each rank.
 
 # %%
 import torch
@@ -390,8 +390,9 @@ for name, one_seed in ("a seed per rank", False), ("one seed", True):
 # **With one seed the shards begin equal, get equal gradients and stay equal: sixteen
 # neurons do the work of four.** The loss falls all the same, so nobody looks, and no
 # tool says a word. Replicas must be equal, and shards must differ: test both. Either
-# make the whole matrix from one seed and cut it, as 16a does, or add the rank within
-# the tensor-parallel group to the seed, as Megatron-LM does.
+# make the whole matrix from one seed and cut it, as 16a does, or draw the shards, and
+# them alone, from a seed plus the rank within the tensor-parallel group, as Megatron-LM
+# does on GPUs.
 
 # %% [markdown]
 # ## Exercise 2: cleo, eve and finn

@@ -17,10 +17,11 @@ class DeviceMemory(TorchDispatchMode):
 
     torch calls `__torch_dispatch__` for each operation, forward and backward. A tensor
     counts from the operation that makes it until nobody holds it any more; its views
-    count nothing. `memory.now` and `memory.peak` are bytes. `DeviceFull` is raised
-    by the operation with which `now` would exceed `budget`. What a kernel needs for
-    itself is not seen. (On a GPU the allocator does all this by itself: see
-    `torch.cuda.max_memory_allocated` and `set_per_process_memory_fraction`.)
+    count nothing, nor do tensors on the meta device. `memory.now` and `memory.peak` are
+    bytes. `DeviceFull` is raised by the operation with which `now` would exceed
+    `budget`. What a kernel needs for itself is not seen. (On a GPU the allocator does
+    all this by itself: see `torch.cuda.max_memory_allocated` and
+    `set_per_process_memory_fraction`.)
     """
 
     def __init__(self, budget: int | None = None):
@@ -61,7 +62,7 @@ def _megabytes(size: int) -> str:
 def _storages(tree) -> list[torch.UntypedStorage]:
     """The memory behind each tensor in whatever an operation takes or gives."""
     tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
-    return [tensor.untyped_storage() for tensor in tensors]
+    return [tensor.untyped_storage() for tensor in tensors if not tensor.is_meta]
 
 
 def training_state_bytes(

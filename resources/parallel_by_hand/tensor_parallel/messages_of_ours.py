@@ -46,6 +46,21 @@ def _all_reduce_maximum(tensor: torch.Tensor, group=None) -> None:
     eight_collectives.all_gather(pieces, torch.stack(received).amax(0), group)
 
 
+def all_to_all_single(
+    received: torch.Tensor, rows: torch.Tensor, from_each=None, to_each=None, group=None
+) -> None:
+    """Rows for each rank, as many as the two lists say; without them equally many."""
+    ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+    out, rooms = (
+        t.split(sizes) if sizes else t.chunk(ranks)
+        for t, sizes in ((rows, to_each), (received, from_each))
+    )
+    rooms[rank].copy_(out[rank])
+    outgoing = {r: part for r, part in enumerate(out) if r != rank and len(part)}
+    incoming = {r: part for r, part in enumerate(rooms) if r != rank and len(part)}
+    eight_collectives.exchange(outgoing, incoming, group)
+
+
 @contextmanager
 def messages_of_ours() -> Iterator[None]:
     """Inside a rank: `dist.all_reduce` is lesson 10b's ring, the others are 10a's."""
@@ -54,6 +69,7 @@ def messages_of_ours() -> Iterator[None]:
         "all_gather": eight_collectives.all_gather,
         "all_to_all": eight_collectives.all_to_all,
         "reduce_scatter": eight_collectives.reduce_scatter,
+        "all_to_all_single": all_to_all_single,
     }
     with mock.patch.multiple(dist, **ours):
         yield

@@ -2,18 +2,25 @@
 
 import pytest
 
-from parallel_by_hand.pipeline.schedule_rules import homes_of_stages, timetable
+from parallel_by_hand.pipeline.schedule_rules import (
+    homes_of_stages,
+    peak_activations,
+    timetable,
+)
 from parallel_by_hand.pipeline.schedule_rules import timetable_length as length
 from parallel_by_hand.pipeline.schedules import interleaved, zero_bubble
 from parallel_by_hand.pipeline.torch_schedules import torch_schedule
 
 
-def test_the_v_waits_for_half_as_long_as_our_zero_bubble():
+def test_a_v_halves_the_wait_of_zero_bubble_and_keeps_no_more():
     plan = torch_schedule("ZBVZeroBubble", 3, 6)
     assert homes_of_stages(plan) == [0, 1, 2, 2, 1, 0]
     work = 3 * 2 * 6  # F, B and W of two thin stages
     assert length(timetable(zero_bubble(3, 6), 2, 2, 2)) - work == 2 * (3 - 1)
-    assert length(timetable(plan)) - work == 3 - 1
+    interleaved_too = torch_schedule("InterleavedZeroBubble", 3, 6)
+    assert length(timetable(plan)) == length(timetable(interleaved_too)) == work + 2
+    thin = [2 * kept for kept in peak_activations(zero_bubble(3, 6))]
+    assert peak_activations(plan) == peak_activations(interleaved_too) == thin
 
 
 @pytest.mark.parametrize("microbatches", [10, 9, 11])

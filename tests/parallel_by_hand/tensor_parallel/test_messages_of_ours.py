@@ -35,3 +35,26 @@ def test_our_maximum_is_the_librarys_and_costs_what_a_sum_costs():
     for ours, theirs, sent in run_ranks(maximum_by_ours, world_size=3):
         assert torch.equal(ours, theirs)
         assert sent == 2 * 2 / 3 * 6 * 4
+
+
+def uneven_rows_by_both() -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Rank r sends r rows to itself and to the next rank, and none to the one after."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    to_each, from_each = [0] * world_size, [0] * world_size
+    to_each[rank] = to_each[(rank + 1) % world_size] = rank
+    before = (rank - 1) % world_size
+    from_each[rank], from_each[before] = rank, before
+    rows = torch.arange(2.0 * sum(to_each)).view(-1, 2) + 100 * rank
+    ours = rows.new_empty(sum(from_each), 2)
+    theirs = torch.empty_like(ours)
+    dist.all_to_all_single(theirs, rows, from_each, to_each)
+    with messages_of_ours(), MessageMeter() as meter:
+        dist.all_to_all_single(ours, rows, from_each, to_each)
+    return ours, theirs, meter.bytes_sent
+
+
+def test_our_uneven_all_to_all_is_the_librarys():
+    for rank, (ours, theirs, sent) in enumerate(
+        run_ranks(uneven_rows_by_both, world_size=3)
+    ):
+        assert torch.equal(ours, theirs) and sent == rank * 2 * 4

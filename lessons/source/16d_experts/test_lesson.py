@@ -1,0 +1,60 @@
+"""Lesson 16d: what it says of experts that no cell prints and no test of theirs tells.
+
+The rest is in tests/parallel_by_hand/experts.
+"""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from lessons.props.experts import CHOSEN, draw_shares, draw_visit
+from parallel_by_hand.experts.expert_layer import make_expert_layer, split_experts
+from parallel_by_hand.experts.todays_block import BlockSize, todays_block_formula
+from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, kept_by_layer
+from sidebyside import run_ranks
+
+
+def experts_under_ddp() -> bool:
+    """Runs in each rank: are its experts still its own, once DDP has wrapped them?"""
+    layer = split_experts(make_expert_layer(), dist.group.WORLD)
+    before = layer.experts[0].gate.weight.detach().clone()
+    DistributedDataParallel(layer)
+    return torch.equal(before, layer.experts[0].gate.weight)
+
+
+def test_ddp_copies_the_experts_of_rank_0_over_all_others():
+    assert run_ranks(experts_under_ddp) == [True, False]
+
+
+def test_34_was_32_without_dropout_and_is_41():
+    size = LayerSize(64, 2, 64, 4)
+    kept = run_ranks(kept_by_layer, "tensor", size, "none", "fused", world_size=1)[0]
+    small = 8 + 4 * size.a  # two norms' statistics, a log-sum for each head
+    assert kept / (64 * 2) == 32 * 64 + small
+    assert todays_block_formula(BlockSize(4096, 32, 8, 14336)) == 41  # Llama 3 8B
+
+
+def gradients_of_exercise_3() -> tuple[float, float]:
+    """Expert 0's number after backward and in the end, if each loss gives it 1."""
+    rank = dist.get_rank()
+    after_backward = torch.tensor(2.0)  # from both ranks of its set
+    replicas = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+    total = after_backward.clone()
+    dist.all_reduce(total, group=replicas)
+    return after_backward.item(), (total / dist.get_world_size()).item()
+
+
+def test_the_numbers_of_exercise_3():
+    assert run_ranks(gradients_of_exercise_3, world_size=4) == [(2, 1)] * 4
+
+
+def test_the_picture_of_the_way_shows_each_token_at_its_experts_rank():
+    alt = draw_visit().alt
+    assert "in the text: abcd and efgh" in alt and "home: abcd and efgh" in alt
+    assert "sorted by expert again: adf and beghc" in alt
+    assert CHOSEN.flatten().tolist() == [0, 2, 3, 0, 2, 1, 2, 2]
+
+
+def test_the_picture_of_shares_tells_them():
+    alt = draw_shares({"loss": torch.tensor([0.25, 0.75])}).alt
+    assert "loss: 25 %, 75 %" in alt

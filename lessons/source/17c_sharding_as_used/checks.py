@@ -1,0 +1,166 @@
+"""The checks of lesson 17c: bytes of a unit, traffic, faults by their bytes."""
+
+from math import prod
+
+from sidebyside.exercises.any_number import as_number
+from sidebyside.exercises.check import exercise, trying
+from sidebyside.exercises.rank_trials import run_trial
+
+from .traffic_of_parts import TrafficCase, TrafficNotes, try_traffic
+
+# 17c-bytes ----------------------------------------------------------------------------
+
+UNITS = [
+    [(64, 16), (64,), (16, 64), (16,)],
+    [(5, 3), (5,)],
+    [(2, 7)],
+    [(9, 2, 3), (1,)],
+    [(10,), (4, 5)],
+]
+
+
+def bytes_of_unit(shapes, ranks: int, rank: int) -> tuple[int, int]:
+    """(kept, gathered), from the rows that each rank has."""
+    kept = gathered = 0
+    for rows, *others in shapes:
+        each = -(-rows // ranks)
+        mine = len(range(rows)[rank * each : (rank + 1) * each])
+        kept += 16 * mine * prod(others)
+        gathered += 2 * ranks * each * prod(others)
+    return kept, gathered
+
+
+@exercise("17c-bytes")
+def check_17c_bytes(unit_bytes):
+    for ranks in 2, 1, 3, 4, 5, 8:
+        for shapes in UNITS:
+            for rank in range(ranks):
+                call = f"unit_bytes({shapes}, {ranks}, {rank})"
+                with trying(call, think="ranks that have no row") as expect:
+                    got = unit_bytes(list(shapes), ranks, rank)
+                    right = bytes_of_unit(shapes, ranks, rank)
+                    _expect_bytes(expect, got, right, shapes, ranks)
+
+
+def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
+    numbers = list(map(as_number, got)) if isinstance(got, tuple | list) else []
+    expect(
+        len(numbers) == 2 and None not in numbers,
+        got=got,
+        think="what is asked for: two numbers, the bytes that are kept, and gathered",
+    )
+    (kept, gathered), (right_kept, right_gathered) = numbers, right
+    share = kept / right_kept if right_kept else 0
+    even = all(rows % ranks == 0 for rows, *_ in shapes)
+    expect(
+        kept == right_kept,
+        got=f"{got}; it keeps {right_kept} bytes",
+        think="what there is for each number that a rank keeps: the shard, its "
+        f"gradient, two averages, and in how many bits; this is {16 * share:g} for each"
+        if even
+        else "which rows this rank has: the same number for all ranks, rounded up, and "
+        "for the last ones what is left",
+    )
+    exact = 2 * sum(prod(shape) for shape in shapes)
+    expect(
+        gathered == right_gathered,
+        got=f"{got}; the gathered unit has {right_gathered} bytes",
+        think="the padding: how many rows a gathered parameter has"
+        if gathered == exact
+        else "in how many bits parameters are gathered, and how many rows there are",
+    )
+
+
+# 17c-switches -------------------------------------------------------------------------
+
+CASES = [
+    TrafficCase(m, gathers, scatters)
+    for m in (3, 2)
+    for gathers in (2 * m, m + 1, m, 1)
+    for scatters in ((1, m) if m == 3 else (1,))
+]
+
+
+@exercise(
+    "17c-switches",
+    in_ranks=True,
+    when_hung="whether all ranks set the same switches, in the same order",
+)
+def check_17c_switches(backward_of_parts):
+    of_two_parts = [case for case in CASES if case.parts == 2]
+    for ranks, cases in {2: CASES, 3: of_two_parts}.items():
+        think = "when a parameter is whole, and what the switches take: True or False"
+        with trying(f"one step in {ranks} ranks", think=think):
+            found = run_trial(try_traffic, backward_of_parts, cases, ranks=ranks)
+        for case, notes in zip(cases, found[0], strict=True):
+            m, gathers, scatters = case
+            call = f"m = {m}, gathers = {gathers}, scatters = {scatters}; {ranks} ranks"
+            with trying(call) as expect:
+                _expect_traffic(expect, case, notes)
+
+
+def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
+    expect(
+        notes.order == list(range(case.parts)),
+        got=f"the forwards {notes.order}",
+        think="what is asked for: each function is called once, in order",
+    )
+    expect(
+        notes.scatters == case.scatters,
+        got=f"{notes.scatters:g} reduce-scatters of each unit",
+        think="set_requires_gradient_sync: before which backward it must be on",
+    )
+    expect(
+        set(notes.gathers) == {case.gathers},
+        got=f"the blocks are gathered {notes.gathers} times",
+        think="the two reshard switches: after which use a block is freed, and when "
+        "the switch must be set for that",
+    )
+    expect(
+        notes.gap < 1e-5,
+        got=f"gradients that are {notes.factor:.2f} times the right ones"
+        if abs(notes.factor - 1) > 0.01
+        else f"gradients that are off by {notes.gap:.2g}",
+        think="what is sent: the sum of all parts' gradients, as they are",
+    )
+    expect(
+        not notes.late,
+        got="after an update, the loss of the same images is what it was before",
+        think="what is still whole after the last backward: the optimiser changes only "
+        "the shards",
+    )
+
+
+# 17c-faults ---------------------------------------------------------------------------
+
+FAULTS = {
+    "P": "one unit",
+    "Q": "gradients held back",
+    "R": "replicas",
+    "S": "kept after forward",
+    "T": "optimiser first",
+}
+COLUMNS = {  # what to look at in each program
+    "P": "gathered, and how many gathers there are for how many units",
+    "Q": "gradients",
+    "R": "the number of gathers: what it says of the shards",
+    "S": "gathered, and how many gathers there are for how many units",
+    "T": "optimiser: which parameters have had a gradient",
+}
+
+
+@exercise("17c-faults")
+def check_17c_faults(faults):
+    with trying("your dictionary", think="a dictionary") as expect:
+        expect(
+            isinstance(faults, dict) and set(faults) == set(FAULTS),
+            got=faults,
+            think="what is asked for: a dictionary with the keys P, Q, R, S and T",
+        )
+    for program, fault in FAULTS.items():
+        with trying(f"program {program}") as expect:
+            expect(
+                faults[program] == fault,
+                got=f"{faults[program]!r}",
+                think=f"the column {COLUMNS[program]}",
+            )

@@ -1,0 +1,104 @@
+"""A trace says what computes and what travels; exposed is what only travels."""
+
+import random
+
+import pytest
+
+from parallel_by_hand.ddp.sick_traces import trace_of_program
+from parallel_by_hand.ddp.step_traces import (
+    TraceEvent,
+    events_of_ranks,
+    exposed,
+    joined,
+    timeline_of_traces,
+)
+from sidebyside import run_ranks
+
+
+def raw(category: str, name: str, start: float, length: float, thread: int = 1) -> dict:
+    """An event as the profiler writes it, in microseconds."""
+    times = {"ts": start, "dur": length}
+    return {"ph": "X", "cat": category, "name": name, "tid": thread} | times
+
+
+SPAN = raw("user_annotation", "backward", 1000, 900)
+CALL = raw("cpu_op", "c10d::allreduce_", 1200, 10)
+PRODUCT = raw("cpu_op", "aten::mm", 1000, 200)
+
+
+def kinds_of_trace(*events: dict) -> dict[str, str]:
+    [found] = events_of_ranks([{"traceEvents": [{"ph": "M"}, *events]}])
+    return {event.name: event.kind for event in found}
+
+
+def test_on_the_cpu_operations_compute_and_gloos_work_is_the_message():
+    gloo = raw("user_annotation", "gloo:all_reduce", 1205, 300, 2)
+    autograd = raw("cpu_op", "AddmmBackward0", 1000, 200)
+    assert kinds_of_trace(SPAN, CALL, PRODUCT, gloo, autograd) == {
+        "backward": "span",
+        "c10d::allreduce_": "call",
+        "aten::mm": "compute",
+        "gloo:all_reduce": "message",
+    }
+
+
+def test_on_a_gpu_kernels_compute_and_those_of_nccl_are_messages():
+    kernel = raw("kernel", "sgemm_128x64", 1300, 50, 7)
+    nccl = raw("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1300, 90, 20)
+    found = kinds_of_trace(SPAN, CALL, PRODUCT, kernel, nccl)
+    assert found == {
+        "c10d::allreduce_": "call",
+        kernel["name"]: "compute",
+        nccl["name"]: "message",
+    }
+    drawn = timeline_of_traces(events_of_ranks([{"traceEvents": [kernel, nccl]}]))
+    assert [(s.lane, s.name) for s in drawn.spans] == [
+        ("rank 0", "compute"), ("rank 0 sends", "message"),
+    ]  # fmt: skip
+
+
+def test_ranks_whose_clocks_begin_elsewhere_are_on_one_clock():
+    early = {"traceEvents": [PRODUCT], "baseTimeNanoseconds": 5_000_000_000}
+    late = {"traceEvents": [PRODUCT], "baseTimeNanoseconds": 5_003_000_000}
+    [[first], [second]] = events_of_ranks([early, late])
+    assert (first.start, first.end) == pytest.approx((0, 0.2))
+    assert (second.start, second.end) == pytest.approx((3, 3.2))
+
+
+def exposed_moment_by_moment(events: list[TraceEvent]) -> int:
+    """Whole milliseconds with a message and without computing, asked one by one."""
+    kinds = [{e.kind for e in events if e.start <= t < e.end} for t in range(200)]
+    return sum("message" in kind and "compute" not in kind for kind in kinds)
+
+
+def test_exposed_counts_each_moment_once():
+    dice = random.Random(0)
+    for size in range(40):
+        events = []
+        for _ in range(size):
+            kind, start = (
+                dice.choice(["message", "compute", "span"]),
+                dice.randrange(90),
+            )
+            end = start + dice.randint(1, 20)
+            events.append(TraceEvent(kind, "", dice.randrange(3), start, end))
+        assert exposed(events) == pytest.approx(exposed_moment_by_moment(events))
+
+
+def test_joined_intervals_do_not_touch():
+    assert joined([(5, 6), (0, 2), (1, 1.5), (2, 3)]) == [(0, 3), (5, 6)]
+    assert joined([(5, 6), (0, 2)], gap=3) == [(0, 6)]
+
+
+def test_the_call_that_starts_a_message_is_not_the_message():
+    for events in events_of_ranks(run_ranks(trace_of_program)):
+        threads = {
+            kind: {e.thread for e in events if e.kind == kind}
+            for kind in ("compute", "call", "message")
+        }
+        assert threads["call"] == threads["compute"] and len(threads["call"]) == 1
+        assert not threads["message"] & threads["compute"]
+        calls = sorted(e.start for e in events if e.kind == "call")
+        messages = sorted(e.start for e in events if e.kind == "message")
+        assert len(calls) == len(messages) == 12
+        assert all(a <= b for a, b in zip(calls, messages, strict=True))
