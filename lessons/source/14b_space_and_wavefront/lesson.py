@@ -724,6 +724,6 @@ for width in (16, 128):
 # ## Next
 #
 # A recurrent network keeps all ranks busy, because a sequence enters it step by step.
-# A transformer that does not look ahead can take its text so, too: lesson 16c. Any other
-# network can take the samples of a batch one by one. Lesson 15a makes every rank work that
-# way.
+# A transformer that does not look ahead can take its text in slices as well: lesson 16c.
+# Any other network can take the samples of a batch one by one. Lesson 15a makes every
+# rank work in that way.
