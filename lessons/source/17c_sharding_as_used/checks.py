@@ -61,8 +61,8 @@ def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
         think="what there is for each number that a rank keeps: the shard, its "
         f"gradient, two averages, and in how many bits; this is {each:g} for each"
         if even and each.is_integer()
-        else "which rows this rank has: the same number for all ranks, rounded up, and "
-        "for the last ones what is left; and how many numbers a row has",
+        else "which rows of each parameter this rank has: as many for all, rounded up, "
+        "and for the last ones what is left; and how many numbers a row has",
     )
     exact = 2 * sum(prod(shape) for shape in shapes)
     expect(
