@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 11c. What did it buy?
 #
-# Lesson 11b ended with a question: is it a faster way? We count samples per second on
-# one rank and on two, for a network that should gain and for one that should not. We
-# predict a step from its parts, and look for what is missing with torch's profiler.
+# Lesson 11b asked: is it a faster way? We count samples per second on one rank and on
+# two, for a network that should gain and for one that should not. We predict a step
+# from its parts, and look for what is missing with torch's profiler.
 #
 # *You will be able to* time a step, predict what more ranks would bring, read a trace,
 # and tell from it what slows a training down.
@@ -22,8 +22,8 @@
 # %% [markdown] tags=["instructor"]
 # ## Samples per second: 12 minutes
 #
-# Ask for both guesses by show of hands, and write the ratio of operations to bytes
-# beside each network: that ratio decides. On a busy machine run the cell twice.
+# Ask for a guess for each network by show of hands, and write the ratio of operations
+# to bytes beside it: that ratio decides. On a busy machine run the cell twice.
 #
 # Expected: "two ranks, twice as fast", for both. When late: show the picture only.
 
@@ -113,9 +113,9 @@ draw_scaling(speeds, machine().capacity(2))
 # More ranks with a whole batch each mean a batch that is $k$ times as large. For SGD
 # the rate grows $k$ times, too (lesson 8, Goyal et al. 2017), for Adam and AdamW
 # usually $\sqrt k$ times (Malladi et al. 2022, who change Adam's β and ε as well). Why?
-# Below the noise scale a gradient's typical size is that of its noise, which $k$ times
-# the batch divides by $\sqrt k$. Adam divides by that size, so the true gradient's part
-# of its step has grown $\sqrt k$ times already, and the rate adds the other $\sqrt k$.
+# Below the noise scale a gradient is mostly noise, and $k$ times the batch divides the
+# noise by $\sqrt k$. Adam divides by the gradient's typical size, so the true gradient's
+# part of its step has grown $\sqrt k$ times already. The rate adds the other $\sqrt k$.
 
 # %% [markdown] tags=["instructor"]
 # ## The step from its parts: 10 minutes
@@ -475,7 +475,7 @@ draw_timelines(pictures, stamp="simulated")
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
-# A message lasts until the later rank has joined it. Compare the lengths of the same
+# No message ends before the later rank has joined it. Compare the lengths of the same
 # message on both ranks.
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
