@@ -158,7 +158,7 @@ class StepParts(NamedTuple):
     update: float
 
     def in_buckets(self, bucket_bytes: int) -> "StepParts":
-        """The same step with messages in buckets that leave at so many bytes or more."""
+        """The same step in buckets that leave with so many bytes or more."""
         ready, sizes = [], []
         for moment, size in zip(self.ready, self.sizes, strict=True):
             if not sizes or sizes[-1] >= bucket_bytes:
