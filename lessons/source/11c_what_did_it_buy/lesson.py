@@ -526,8 +526,8 @@ check("11c-traces", diagnoses)
 #   batch that grows helps, and is another training.
 # * A step is forward, backward, update, and the wait that overlap leaves. The parts
 #   predict it; the miss says how much the prediction left out.
-# * A trace shows each operation and each message on its thread. Exposed messages cost
-#   time, hidden ones far less.
+# * A trace shows each operation and each message on its thread. While messages are
+#   exposed, the rank only waits for them.
 # * Four common illnesses can be told apart by their traces.
 #
 # **The scorecard** of N ranks and P bytes of parameters, after 11b's:
@@ -536,7 +536,7 @@ check("11c-traces", diagnoses)
 # |---|---|
 # | equal to one process | as in 11b if the batch is split; a batch that grows is another training |
 # | bytes each rank sends per step | 2 (N − 1)/N · P in a ring, however many samples it has |
-# | memory of each rank | as in 11b; with a batch that grows, activations of a whole one |
+# | memory of each rank | as in 11b; with a batch that grows, activations of a whole batch |
 # | idle share | exposed messages, the waiting for later ranks included |
 # | if one rank dies | as in 11b |
 #
