@@ -12,7 +12,7 @@ MARKS = ("-s", "-v", "-^", "--")
 def draw_scaling(speeds: dict[str, dict[str, list[float]]], capacity: float):
     """A panel for each network: the median of each way, over one rank and over two."""
     alt = "samples per second of one process, of two threads, and of two ranks whose "
-    alt += "batch is split or grown, beside what two cores could do at best"
+    alt += "batch is split or grown, beside the capacity of two cores"
     fig, axes = figure(1, len(speeds), height=2.8, alt=alt)
     for ax, (network, found) in zip(axes, speeds.items(), strict=True):
         one, *others = (median(found[way]) for way in WAYS)

@@ -205,7 +205,7 @@ WRONG_TRACES = {
     "straggler_for_loader": ({"D": "straggler"}, "trace D.*gap between the steps",
         "Both ranks are late: nobody waits for the other."),
     "another_name": ({"A": "slow network"}, "names to choose from",
-        "A message takes as long as the later rank makes it take."),
+        "No message ends before the later rank has joined it."),
 }  # fmt: skip
 
 

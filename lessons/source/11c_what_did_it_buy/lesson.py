@@ -8,9 +8,9 @@
 # %% [markdown]
 # # 11c. What did it buy?
 #
-# Lesson 11b ended with a question: is it a faster way? We count samples per second on
-# one rank and on two, for a network that gains and for one that does not. We predict a
-# step from its parts before we time it, and look for the rest with torch's profiler.
+# Lesson 11b asked: is it a faster way? We count samples per second on one rank and on
+# two, for a network that should gain and for one that should not. We predict a step
+# from its parts, and look for what is missing with torch's profiler.
 #
 # *You will be able to* time a step, predict what more ranks would bring, read a trace,
 # and tell from it what slows a training down.
@@ -22,18 +22,18 @@
 # %% [markdown] tags=["instructor"]
 # ## Samples per second: 12 minutes
 #
-# Ask for both guesses by show of hands, and write the ratio of operations to bytes
-# beside each network: that ratio decides. On a busy machine run the cell twice.
+# Ask for a guess for each network by show of hands, and write the ratio of operations
+# to bytes beside it: that ratio decides. On a busy machine run the cell twice.
 #
 # Expected: "two ranks, twice as fast", for both. When late: show the picture only.
 
 # %% [markdown]
 # ## Two networks
 #
-# Both learn the digits. The first is made of convolutions: few parameters, each used at
-# all 64 pixels. The second is deep: twelve linear layers, each parameter used once for
-# a sample. A rank gets half of each batch and sends all gradients. How much does it
-# compute for each byte that it sends?
+# Both learn the digits. The first is made of convolutions: few parameters, nearly all of
+# them used at each of 64 pixels. The second is deep: twelve linear layers, each
+# parameter used once for a sample. A rank gets half of each batch and sends all
+# gradients. How much does it compute for each byte of them?
 
 # %%
 from parallel_by_hand.ddp.step_speed import NETWORKS, operations_per_byte
@@ -93,7 +93,7 @@ reveal("11c-deep", median(split["deep"]) / median(speeds["deep"]["1 process"]))
 # %% [markdown]
 # Strong scaling keeps the batch (lesson 1): each of two ranks gets half. Weak scaling
 # grows it: each rank keeps a whole one. The dashed line leads to what two busy
-# processes get done on this machine, its capacity, measured now as in lesson 0.
+# processes get done on this machine: its capacity, as in lesson 0, measured just now.
 
 # %%
 from lessons.props.what_did_it_buy import draw_scaling
@@ -101,21 +101,21 @@ from lessons.props.what_did_it_buy import draw_scaling
 draw_scaling(speeds, machine().capacity(2))
 
 # %% [markdown]
-# What do you see? On a quiet machine we expect a gain for the convolutions, and a loss
-# for the deep network, whose message is as long with half the samples as with all. A
-# batch that grows gives a rank more to compute for the same message. But that is
-# another training, with fewer and larger steps. And threads of one process meet after
-# every operation, so a busy machine slows them down most.
+# What do you see? On two quiet cores we expect a gain for the convolutions, and a loss
+# for the deep network, whose messages are as long with half the samples as with all. A
+# batch that grows gives a rank more to compute for the same messages. But that is
+# another training, with fewer and larger steps. The threads of one process meet after
+# each operation that they share, so a busy machine can slow them down most.
 
 # %% [markdown]
 # ### And the learning rate?
 #
 # More ranks with a whole batch each mean a batch that is $k$ times as large. For SGD
 # the rate grows $k$ times, too (lesson 8, Goyal et al. 2017), for Adam and AdamW
-# usually $\sqrt k$ times (You et al. 2020; Malladi et al. 2022, who change Adam's β and
-# ε as well). Why? Below the noise scale a gradient's typical size is that of its noise,
-# which $k$ times the batch divides by $\sqrt k$. Adam divides by that size, so the true
-# gradient's part of its step has grown $\sqrt k$ times already.
+# usually $\sqrt k$ times (Malladi et al. 2022, who change Adam's β and ε as well). Why?
+# Below the noise scale a gradient is mostly noise, and $k$ times the batch divides the
+# noise by $\sqrt k$. Adam divides by the gradient's typical size, so the true gradient's
+# part of its step has grown $\sqrt k$ times already. The rate adds the other $\sqrt k$.
 
 # %% [markdown] tags=["instructor"]
 # ## The step from its parts: 10 minutes
@@ -197,13 +197,13 @@ check("11c-wait", wait_for_messages)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 11c-wait -->
-# Why it works: the wire is a queue with one server. It starts a message when the
-# message is there and the one before is through, whichever is later. By hand: the
+# Why it works: the wire is a queue with one server. It starts a message as soon as the
+# message is there and the one before has arrived. By hand: the
 # messages arrive at 90, 150, 210 and 270 ms, so 150 ms are left after backward. With
 # 40 ms of forward the step takes 310 ms, which is what the demo of 11b shows.
 
 # %% [markdown]
-# ## Predicted, then measured
+# ## Predicted and measured
 #
 # What overlap does not hide is **exposed**: your function computes it. Our step has
 # buckets of 1 MiB. One is enough for the convolutions, and nothing can hide it.
@@ -221,9 +221,9 @@ for name, found in parts.items():
 # %% [markdown]
 # The percentage is the miss of the prediction with overlap. What does it leave out?
 # With gloo, messages are moved and added up by the cores that compute, so overlap hides
-# waiting and not that work. Several messages can travel at once. And ranks wait for
-# each other, most of all on a busy machine. On GPUs network cards move the bytes;
-# lesson 19a predicts steps of published runs in this way, and prints its misses too.
+# waiting and not that work. Two messages can travel at once. And ranks wait for each
+# other, most of all on a busy machine. With NCCL only a small part of a GPU is busy
+# with messages. Lesson 19b predicts published runs, and prints its misses too.
 
 # %% [markdown]
 # ## Choose the bucket
@@ -246,9 +246,9 @@ for limit in limits:
 print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} MB")
 
 # %% [markdown]
-# A prediction needs no try for each size, and it says why. Does the measured order
-# agree with it here? If all four lie close together, the choice does not matter here.
-# That is worth knowing, too.
+# A prediction needs no trial for each size, and its parts say why one is better. Does
+# the measured order agree with it? If all four times lie close together, the choice does
+# not matter here. That is worth knowing, too.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven billion parameters: 6 minutes
@@ -261,12 +261,13 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 # %% [markdown]
 # ## Seven billion parameters
 #
-# The same sum for a size that we cannot run: all of it is computed, nothing measured.
+# The same arithmetic for a size that we cannot run: all is computed, nothing measured.
 # Gradients in bf16 are 14 GB. A ring carries 2 (N − 1)/N times that (lesson 10b), and:
 #
 # * an H100 does 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
 #   (Grattafiori et al. 2024, table 4). Backward needs four per parameter and token;
-# * NVLink in a machine of eight carries 450 GB/s each way (NVIDIA's data sheet);
+# * NVLink in a machine of eight carries 450 GB/s each way (half of the 900 on NVIDIA's
+#   data sheet);
 # * a network card carries 400 Gb/s, so 50 GB/s. With one for each GPU, eight rings
 #   share the gradients, and each leaves a machine by its own card.
 
@@ -300,7 +301,7 @@ for where, wire in wires.items():
 # %% [markdown]
 # `predicted_wait` is your function. **With 8,192 tokens for each GPU, backward hides
 # all messages but the last, even through one card. With 1,024, one card leaves
-# seven eighths exposed.** The computing per byte decides, as with our two networks.
+# seven eighths exposed.** The computing for each byte decides, as in our two networks.
 # Latency is left out, and memory: with Adam's state 7 billion parameters take 112 GB,
 # more than an H100 has. Lesson 17a shards them.
 
@@ -346,11 +347,11 @@ for name in names:
 
 # %% [markdown]
 # **The call that starts a message is not the message.** `c10d::allreduce_` hands the
-# bucket over, on the thread that computes. The message, `gloo:all_reduce`, is on
-# threads of gloo's, from that call until it has arrived, and so contains the waiting
-# for the other rank. `aten::` events compute, one inside the other: `aten::linear`
-# contains `aten::addmm`, and `aten::mm` is backward's. Torch prints such a table of all
-# names with `profiler.key_averages().table()`.
+# bucket over, on the thread that computes. The message, `gloo:all_reduce`, is on one of
+# gloo's two threads, from the moment when that thread is free for it until it has
+# arrived. So it contains the waiting for the other rank. `aten::` events are computing,
+# and may lie inside each other: `aten::linear` contains `aten::addmm`. The products of
+# backward are `aten::mm`. `profiler.key_averages().table()` is such a table of all names.
 #
 # We draw what was computed, in three colours, and the messages below it:
 
@@ -361,9 +362,9 @@ from sidebyside import draw_timelines
 draw_timelines({"two steps": timeline_of_traces(well)})
 
 # %% [markdown]
-# A message above which the rank computes is hidden. Where its rank is grey, the message
-# is exposed. Noting so many events costs time of its own: take speeds from a step
-# without a profiler, and causes from a trace.
+# A message is hidden while its rank computes above it, and exposed while its rank is
+# grey. Noting so many events costs time of its own: take speeds from a step without a
+# profiler, and causes from a trace.
 
 # %% [markdown]
 # ## Exercise 2: what is exposed
@@ -427,7 +428,7 @@ check("11c-exposed", exposed_time)
 # ms are exposed.
 
 # %% [markdown]
-# How much of our step is exposed? The library's `exposed` is the same function.
+# How much of our two steps is exposed? The library's `exposed` is the same function.
 
 # %%
 from parallel_by_hand.ddp.step_traces import exposed
@@ -452,14 +453,15 @@ for rank, events in enumerate(well):
 # * `"waits for each message"` before backward goes on;
 # * `"starving loader"`: the next batch comes too late.
 #
-# Here are two steps of each.
+# Here are two steps of each. A late rank or batch is late by a nap of 60 ms.
 
 # %%
 from parallel_by_hand.ddp.sick_traces import trace_patients
 
 ranks = run_ranks(trace_patients)
 sick = {letter: events_of_ranks([rank[letter] for rank in ranks]) for letter in "ABCD"}
-draw_timelines({name: timeline_of_traces(both) for name, both in sick.items()})
+pictures = {letter: timeline_of_traces(both) for letter, both in sick.items()}
+draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
 # Name them: `diagnoses` is a dict with one of the four names for each letter.
@@ -473,12 +475,12 @@ draw_timelines({name: timeline_of_traces(both) for name, both in sick.items()})
 # </details>
 # <details><summary>Hint 2: an idea</summary>
 #
-# A message lasts until the later rank has joined it. Compare the lengths of the same
+# No message ends before the later rank has joined it. Compare the lengths of the same
 # message on both ranks.
 # </details>
 # <details><summary>Hint 3: almost the code</summary>
 #
-# Long messages on one rank only: the other is late. Gaps without any message, on both
+# Long first messages on one rank only: the other is late. Gaps without messages on both
 # ranks: no data. One message per step: one bucket.
 # </details>
 
@@ -498,10 +500,10 @@ check("11c-traces", diagnoses)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 11c-traces -->
-# Why it works: A: rank 0's messages travel while rank 1 does nothing, then rank 1
-# computes, and its own messages are short. B: a single message, which sets out when
-# backward has ended. C: backward stops for each message, on both ranks. D: both ranks
-# stand still, and no message travels.
+# Why it works: A: in each step rank 0's first messages set out long before rank 1
+# computes; rank 1's are shorter. B: a single message, which sets out when backward has
+# ended. C: backward stops for each message, on both ranks. D: between the steps both
+# ranks stand still, and no message travels.
 
 # %% [markdown]
 # ## The same on GPUs
@@ -514,8 +516,8 @@ check("11c-traces", diagnoses)
 # `cudaStreamSynchronize`, after which the GPU has nothing to do until new kernels come.
 #
 # NVIDIA's Nsight Systems (`nsys profile`) records the same from outside the program.
-# Meta's Holistic Trace Analysis reads the profiler's traces of all ranks and adds up
-# what you have written: computing, exposed messages, idle.
+# Meta's Holistic Trace Analysis reads the profiler's traces of all ranks, and says how
+# long each GPU computed, did nothing but send or copy, or was idle.
 
 # %% [markdown]
 # ## What we saw
@@ -523,9 +525,9 @@ check("11c-traces", diagnoses)
 # * The more a rank computes for each byte that it sends, the more two ranks buy. A
 #   batch that grows helps, and is another training.
 # * A step is forward, backward, update, and the wait that overlap leaves. The parts
-#   predict it; the miss says what the prediction left out.
-# * A trace shows each operation and each message on its thread. Exposed time is what
-#   messages cost.
+#   predict it; the miss says how much the prediction left out.
+# * A trace shows each operation and each message on its thread. While messages are
+#   exposed, the rank only waits for them.
 # * Four common illnesses can be told apart by their traces.
 #
 # **The scorecard** of N ranks and P bytes of parameters, after 11b's:
@@ -533,9 +535,9 @@ check("11c-traces", diagnoses)
 # | | |
 # |---|---|
 # | equal to one process | as in 11b if the batch is split; a batch that grows is another training |
-# | bytes each rank sends per step | 2 (N − 1)/N · P, however many samples it has |
-# | memory of each rank | as in 11b; activations shrink with the share of the batch |
-# | idle share | what is exposed of the messages, the waiting for later ranks included |
+# | bytes each rank sends per step | 2 (N − 1)/N · P in a ring, however many samples it has |
+# | memory of each rank | as in 11b; with a batch that grows, activations of a whole batch |
+# | idle share | exposed messages, the waiting for later ranks included |
 # | if one rank dies | as in 11b |
 #
 # **Elsewhere:**
@@ -545,7 +547,7 @@ check("11c-traces", diagnoses)
 # | `now`, `seconds_between` | `torch.cuda.Event`, or `torch.utils.benchmark` |
 # | `span` | `torch.profiler.record_function` |
 # | buckets of 1 MiB | `DistributedDataParallel(model, bucket_cap_mb=1)` |
-# | one step traced | `profile(schedule=schedule(wait=1, warmup=2, active=1))` |
+# | the last of four steps traced | `profile(schedule=schedule(wait=1, warmup=2, active=1, repeat=1))`, and `profiler.step()` after each step |
 #
 # In a terminal, `python demos/ddp/sick_traces.py --save trace.json` writes both ranks'
 # traces into one file, which Perfetto, https://ui.perfetto.dev, opens.

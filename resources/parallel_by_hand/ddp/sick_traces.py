@@ -14,7 +14,7 @@ from parallel_by_hand.ddp.ddp_from_scratch import (
 from parallel_by_hand.ddp.step_speed import NETWORKS, step_of
 from parallel_by_hand.ddp.step_traces import profile_step
 
-LATE = 0.06  # seconds
+LATE = 0.06  # seconds of a nap
 ILLNESSES = ("starving loader", "one bucket", "straggler", "waits for each message")
 PATIENTS = {"A": "straggler", "B": "one bucket"}
 PATIENTS |= {"C": "waits for each message", "D": "starving loader"}

@@ -24,7 +24,7 @@ WAYS += ("2 ranks, batch grown",)
 
 
 def make_convolutions() -> nn.Module:
-    """28,394 parameters in ten tensors, each used at all 64 pixels of an image."""
+    """28,394 parameters in ten tensors, all but 330 used at each of 64 pixels."""
     torch.manual_seed(0)
     layers = [nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 32, 3, padding=1), nn.ReLU()]
     for _ in range(3):
@@ -158,7 +158,7 @@ class StepParts(NamedTuple):
     update: float
 
     def in_buckets(self, bucket_bytes: int) -> "StepParts":
-        """The same step with messages in buckets that are full at so many bytes."""
+        """The same step in buckets that leave with so many bytes or more."""
         ready, sizes = [], []
         for moment, size in zip(self.ready, self.sizes, strict=True):
             if not sizes or sizes[-1] >= bucket_bytes:
@@ -179,7 +179,7 @@ class StepParts(NamedTuple):
 
 
 class _NoMessage:
-    """Stands in for a message: it is there at once."""
+    """Stands in for a message that has arrived."""
 
     def wait(self) -> None:
         pass
@@ -189,7 +189,7 @@ def measure_parts(network: str, rounds: int = 9) -> StepParts:
     """Runs in each rank: the parts of a step on its share of the batch, as medians.
 
     All ranks compute at the same time, as in training, but each gradient, instead of
-    setting out, only notes the moment.
+    leaving, only notes the moment.
     """
     make, batch = NETWORKS[network]
     moments, sizes = [], []

@@ -31,7 +31,7 @@ class TraceEvent(NamedTuple):
 
 
 def profile_step(step: Callable) -> dict:
-    """Runs in each rank: four steps, the last under torch's profiler; its trace.
+    """Runs in each rank: the trace of the last of four calls of `step`.
 
     It is Chrome's trace format: a file with it opens in https://ui.perfetto.dev.
     """
@@ -53,10 +53,10 @@ def profile_step(step: Callable) -> dict:
 def events_of_ranks(traces: list[dict]) -> list[list[TraceEvent]]:
     """For each rank's trace what was computed or sent; the first event begins at 0.
 
-    On the CPU the operations `aten::...` compute, and `gloo:...` is a message. With a
-    GPU its kernels compute, and those of NCCL are messages; the spans are left out,
-    for they name what the CPU did meanwhile. `c10d::allreduce_` is the call that starts
-    a message, and neither.
+    On the CPU the operations `aten::...` compute, and `gloo:...` is a message, from the
+    moment when one of gloo's threads is free for it. With a GPU its kernels compute,
+    and those of NCCL are messages; the spans are left out, for they name what the CPU
+    did meanwhile. `c10d::allreduce_` is only the call that starts a message.
     """
     ranks = [list(_events_of_trace(trace)) for trace in traces]
     zero = min(event.start for events in ranks for event in events)
