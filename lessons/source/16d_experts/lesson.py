@@ -258,7 +258,7 @@ check("16d-dispatch", dispatch)
 # ## To the experts and home
 #
 # In **expert parallel** each rank has some of the experts, and tokens of its own. In
-# the picture each token visits one expert, whose number stands below the token. The
+# the picture each token, a letter, visits the expert whose number stands below it. The
 # colour is that of the expert's rank:
 
 # %%
