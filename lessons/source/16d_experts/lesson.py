@@ -49,8 +49,8 @@ for chosen, gates in zip(route.chosen.tolist(), route.gates.tolist(), strict=Tru
     print(f"experts {chosen}, gates {gates[0]:.2f} and {gates[1]:.2f}")
 
 # %% [markdown]
-# With more experts the model grows. Does the work for one token grow, too? Its
-# **active parameters** are those that it meets:
+# With more experts the model grows. Does the work for a token grow, too? The
+# **active parameters** are those that one token meets:
 
 # %%
 from parallel_by_hand.experts.expert_costs import numbers_of_experts
