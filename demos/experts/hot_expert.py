@@ -5,7 +5,7 @@ Look for: left alone, the router prefers a few experts. The rank that has them c
           for all, while the others wait. A balancing loss or a bias keeps the shares
           equal; the loss of the text is about the same here.
 Try:      --ranks 8: each expert on a rank of its own, so the favourite alone sets the
-          pace. --steps 20: the router has no favourites yet.
+          pace. --steps 20: the router has favourites already, with a remedy too.
 """
 
 from parallel_by_hand.experts.hot_expert import loads_of_ranks

@@ -37,7 +37,7 @@ def file_name(text: str) -> str:
 
 
 class SendRows(torch.autograd.Function):
-    """Rows to each rank, so many; backward, the gradients of these rows come home."""
+    """Rows to the ranks, `to_each` to each; backward, their gradients come home."""
 
     @staticmethod
     def forward(ctx, rows, to_each, from_each):
@@ -84,7 +84,7 @@ class Experts(nn.Module):
 
 
 def average_gradients(model: nn.Module) -> None:
-    """Of what all ranks share, over all; the experts have seen all tokens already."""
+    """Shared gradients over all ranks; the experts have seen all tokens already."""
     for name, parameter in model.named_parameters():
         if not name.endswith(("wide", "narrow")):
             dist.all_reduce(parameter.grad)

@@ -1,6 +1,6 @@
 # ---
 # title: 16d Experts
-# question: A model grows by many MLPs, and each token visits only a few of them. Which ones, on which rank, and who learns from it?
+# question: A layer has many MLPs, and each token visits only a few of them. Which ones, on which rank, and which ranks sum which gradient?
 # needs: two CPU cores, no GPU
 # minutes: 90
 # ---
@@ -8,13 +8,13 @@
 # %% [markdown]
 # # 16d. Experts: more parameters, the same work
 #
-# So far each parameter of a model worked for each token. A layer of *experts* breaks
-# with that: it has many MLPs, and a token visits a few of them. In lesson 10a tokens
-# travelled to the ranks of their experts and home. Here such a layer learns.
+# So far every token passed through the whole of each MLP. A layer of *experts* has many
+# MLPs, and a token visits a few of them. In lesson 10a tokens travelled to the ranks of
+# their experts and home. Here such a layer learns.
 #
 # *You will be able to* keep experts equally busy, send tokens to other ranks and
-# gradients home, say which ranks must sum which gradient, and see what a popular expert
-# does to everybody's step.
+# gradients home, say which ranks must sum which gradient, and predict how a popular
+# expert slows every rank down.
 #
 # *Before this:* lessons 10a, 11a and 16a, and 16b's attention. *Time:* {reading}
 # minutes, and 35 for the exercises. *Needs:* two CPU cores, no GPU.
@@ -22,18 +22,19 @@
 # %% [markdown] tags=["instructor"]
 # ## A router: 5 minutes
 #
-# Eight desks, eight people. Everyone else names two desks. Ask how much larger the
-# office gets with 32 desks, and how much more one visitor has to do.
+# Eight people at desks are the experts; everyone else names two desks. Ask how much
+# larger the office gets with 32 desks, and how much more one visitor has to do.
 #
 # When late: skip the code, keep the two numbers.
 
 # %% [markdown]
 # ## A router
 #
-# A **router** has a row of weights for each expert. Its product with a token, put
-# through a sigmoid, is the token's *score* for this expert. The $k$ highest scores
-# choose. These $k$ scores, divided by their sum, are the *gates*: how much each
-# expert's answer counts. Forget `bias` for now: it is 0.
+# A **router** has a row of weights for each expert. The product of this row and a
+# token, put through a sigmoid, is the token's *score* for the expert; many routers use
+# softmax instead. The token visits the $k$ experts with the highest scores. These $k$
+# scores, divided by their sum, are the *gates*: how much each answer counts. Forget
+# `bias` for now: it is 0.
 
 # %%
 import torch
@@ -48,8 +49,8 @@ for chosen, gates in zip(route.chosen.tolist(), route.gates.tolist(), strict=Tru
     print(f"experts {chosen}, gates {gates[0]:.2f} and {gates[1]:.2f}")
 
 # %% [markdown]
-# With more experts the model grows. What of the work for one token? Its **active
-# parameters** are those that it meets:
+# With more experts the model grows. Does the work for a token grow, too? The
+# **active parameters** are those that one token meets:
 
 # %%
 from parallel_by_hand.experts.expert_costs import numbers_of_experts
@@ -61,15 +62,15 @@ for experts in (8, 32):
     print(f"{numbers['active']} of them active")
 
 # %% [markdown]
-# **Four times as many experts are four times as many parameters; a token's work grows
-# by the router's new rows only.** DeepSeek-V3 has 671 billion parameters, of which 37
-# billion are active (technical report, 2024).
+# **Four times as many experts have nearly four times as many parameters; a token meets
+# only the router's new rows in addition.** DeepSeek-V3 has 671 billion parameters, of
+# which 37 billion are active (technical report, 2024).
 
 # %% [markdown] tags=["instructor"]
 # ## Who is chosen: 10 minutes
 #
-# The guess is worth its time: most people say 30 %. Then ask why it feeds itself: who
-# gets no tokens gets no gradient, and stays as it began.
+# The guess is worth its time. Then ask why the imbalance feeds itself: an expert
+# without tokens gets no gradient, and does not learn.
 #
 # When late: skip the characters.
 
@@ -78,8 +79,9 @@ for experts in (8, 32):
 #
 # A small model reads *Moby-Dick* and guesses each next character: attention, then eight
 # experts, two for each character. A fair share is 12.5 %. An expert that is chosen
-# learns; its answers get better, and the router likes it more. After 200 steps, what
-# share of all choices do the two favourites have together? Fair would be 25 %.
+# learns; its answers get better, and the router likes it more. In the last 20 of 200
+# steps, what share of all choices do the two favourites have together? Fair would be
+# 25 %.
 
 # %%
 from sidebyside import guess
@@ -98,23 +100,25 @@ draw_shares({"nothing": shares["nothing"]})
 
 # %% [markdown]
 # **Left alone, the router gives most of its choices to two of the eight experts.** With
-# three other seeds the two favourites had 54 %, 80 % and 82 %. The other experts take up
-# memory, and most of them learn next to nothing. There are two remedies.
+# three other seeds the two favourites had 54 %, 80 % and 82 %. Most of the other
+# experts answer hardly any token, and take up memory all the same. There are two
+# remedies.
 #
 # The **balancing loss** is added to the loss of the text, with a small weight. $f_e$ is
 # expert $e$'s share of the choices, $P_e$ its mean share of the scores:
 #
 # $$E \sum_e f_e P_e$$
 #
-# It is 1 if all are equal. Counts have no gradient, so it lowers the scores of those
-# that are chosen too often (Fedus et al., Switch Transformers, 2021).
+# It is 1 if all experts are chosen equally often. Counts have no gradient, so a
+# step changes the scores only: it lowers those of experts that are chosen too often
+# (Fedus et al., Switch Transformers, 2021).
 
 # %% [markdown]
 # The other remedy is the `bias` in the router, one number for each expert. After each
-# step it moves down a little where an expert was chosen too often, and up where too
-# seldom. It takes part in the choice only: gates come from scores without it. So **the
-# bias has no gradient, and no term is added to the loss** (DeepSeek-V3, 2024, which
-# keeps a much smaller balancing loss for each sequence, too).
+# step it moves down a little if the expert was chosen too often, and up if too seldom.
+# It takes part in the choice only: gates come from scores without it. So **the bias has
+# no gradient**, and no term is added to the loss. DeepSeek-V3 (2024) balances like
+# this, but also keeps a balancing loss for each sequence, with a tiny weight.
 
 # %%
 from parallel_by_hand.experts import routing
@@ -126,8 +130,9 @@ for way, run in runs.items():
 draw_shares(shares)
 
 # %% [markdown]
-# **Both ways keep all eight busy, and the text's loss stays within 0.05.** It does not
-# fall further: in 200 steps, eight busy experts learn no more here than two or three.
+# **Both ways keep all eight busy, and change the text's loss by less than 0.05.** The
+# loss is no lower: in 200 steps, eight busy experts learn no more here than two or
+# three.
 #
 # What do they learn? If characters meant nothing to the router, any two experts would
 # have 25 % of a character's choices. With the bias, its two favourites have:
@@ -140,29 +145,31 @@ print(f"{100 * favourites:.0f} % of the choices")
 # %% [markdown] tags=["instructor"]
 # ## A capacity: 5 minutes
 #
-# Desks with a fixed number of chairs: who comes too late goes home unanswered. Ask who
-# is sent home if the room is filled in the order of the text.
+# Each desk has a fixed number of chairs, and latecomers go home unanswered. Ask who is
+# sent home if the chairs are filled in the order of the text.
 #
 # When late: the exercise goes home, the table stays.
 
 # %% [markdown]
 # ## A capacity
 #
-# Many programs give each expert room for a fixed number of choices, its **capacity**, a
-# multiple of its fair share. The choices beyond it are **dropped**. The layer adds the
-# answers to $x$, so a token that loses all its choices passes unchanged.
+# Many programs give each expert room for a fixed number of choices, the **expert
+# capacity**: a multiple of its fair share. The choices beyond it are **dropped**. The
+# layer adds the answers to $x$, so a token that loses all its choices passes unchanged.
+#
+# Our three models had no limit. This share of their choices is above it in the last 20
+# steps:
 
 # %%
 from parallel_by_hand.experts.text_experts import share_dropped
 
-print("dropped at    1 ×   1.25 ×   2 ×  the fair share")
+print("above       1 ×   1.25 ×    2 ×  the fair share")
 for way, run in runs.items():
     lost = [100 * share_dropped(run, factor) for factor in (1, 1.25, 2)]
     print(f"{way:<10}", *(f"{share:5.1f} %" for share in lost))
 
 # %% [markdown]
-# **Balanced experts drop less than half as much.** DeepSeek-V3 has no capacity, and
-# drops nothing.
+# **Balanced experts would drop less than half as much.** DeepSeek-V3 drops nothing.
 
 # %% [markdown]
 # ## Exercise 1: dispatch with a capacity
@@ -247,8 +254,9 @@ check("16d-dispatch", dispatch)
 # %% [markdown]
 # ## To the experts and home
 #
-# In **expert parallel** each rank has some of the experts, and tokens of its own. Below
-# each token is its expert, here one each, and the colour is that of the expert's rank:
+# In **expert parallel** each rank has some of the experts, and tokens of its own. In
+# the picture each token, a letter, visits the expert whose number stands below it. The
+# colour is that of the expert's rank:
 
 # %%
 from lessons.props.experts import draw_visit
@@ -256,11 +264,11 @@ from lessons.props.experts import draw_visit
 draw_visit()
 
 # %% [markdown]
-# It takes 10a's three all-to-alls: numbers of rows, rows, answers. What arrives is
+# This takes 10a's three all-to-alls: numbers of rows, rows, answers. What arrives is
 # sorted by sender, so it has to be sorted by expert once more.
 #
-# Autograd does not know where rows go, so we tell it: the gradient of a row that has
-# travelled comes home, by the same call with the two lists of counts exchanged.
+# Autograd does not follow rows through `all_to_all_single`, so we write the backward:
+# the same call, with the two lists of counts exchanged, brings their gradients home.
 
 # %%
 from parallel_by_hand.experts import expert_layer
@@ -350,20 +358,20 @@ for ranks in (1, 2, 4):
 
 # %% [markdown]
 # **Without dropping, experts on 1, 2 and 4 ranks give the outputs and gradients of the
-# whole layer.**
+# whole layer, up to rounding.**
 
 # %% [markdown] tags=["instructor"]
 # ## Who sums what: 6 minutes
 #
-# Draw the square of ranks. Ask for each parameter: whose tokens has it seen? Then: who
-# else has the same one? The exercise is these two questions.
+# Draw the square of ranks. Ask for each parameter: which ranks' tokens has it seen?
+# Then: which other ranks have the same one? The exercise is these two questions.
 
 # %% [markdown]
 # ## Who sums what?
 #
-# The router, the norm and all else but the experts are *shared*: every rank has a copy.
-# With four ranks there can be two copies of the experts, too. The ranks form a mesh:
-# along one side lie the experts, along the other the copies.
+# Everything but the experts is *shared*: every rank has a copy of the router and the
+# norm. With four ranks there can be two copies of the experts, too. The ranks form a
+# mesh: along one side lie the experts, along the other the copies.
 #
 # | rank | 0 | 1 | 2 | 3 |
 # |---|---|---|---|---|
@@ -371,7 +379,7 @@ for ranks in (1, 2, 4):
 # | sends its tokens to ranks | 0, 1 | 0, 1 | 2, 3 | 2, 3 |
 # | has the same experts as rank | 2 | 3 | 0 | 1 |
 #
-# After backward, DDP's habit is to average all gradients over all ranks. Here it is:
+# DDP averages all gradients over all ranks. Here we do so after backward:
 
 # %%
 from parallel_by_hand.experts.beside_whole import NO_LIMIT, sum_over_everyone
@@ -385,10 +393,9 @@ for kind in ("shared", "experts"):
 
 # %% [markdown]
 # **Averaged over everyone, shared gradients are right and experts' gradients are
-# wrong**: different experts have been added up. No error is raised, for their shapes
-# are equal; a step beside the whole layer shows it. **Torch's
-# `DistributedDataParallel` would also copy rank 0's experts over all others when it
-# begins.**
+# wrong**: those of different experts have been added up. No error is raised, for their
+# shapes are equal; a step beside the whole layer shows it. **By default, torch's `DistributedDataParallel` also copies rank 0's
+# experts over all others when it begins.**
 
 # %% [markdown]
 # ## Exercise 3: who sums which gradient?
@@ -463,8 +470,8 @@ check("16d-who-sums", complete_gradients)
 # %% [markdown] tags=["instructor"]
 # ## Counting alone: 4 minutes
 #
-# Two rooms, one desk: if each room may send half, a full room loses visitors although
-# the other sends none.
+# Two rooms share a desk: if each room may fill half the chairs, a full room loses
+# visitors although the other sends none.
 #
 # When late: read out the sentence in bold.
 
@@ -472,8 +479,8 @@ check("16d-who-sums", complete_gradients)
 # ## Counting alone
 #
 # A capacity and a balancing loss count choices. Each rank can count its own, or all
-# count together, with an all-gather of one number for each expert. The layer with a
-# capacity of once the fair share, then with the balancing loss:
+# count together, with an all-gather of one number for each expert. We try both ways,
+# first with the fair share as the capacity, then with the balancing loss:
 
 # %%
 for per_rank in (True, False):
@@ -487,17 +494,17 @@ for per_rank in (True, False):
     print(f"    with the loss: gradients of shared as in the whole {equal}")
 
 # %% [markdown]
-# **A capacity or a balancing loss for each rank is another model; counted together, it
-# is the whole one again.** In models of up to 43 billion parameters it showed: balanced
-# over a rank's few texts, experts specialise less, and counting over all ranks gave a
-# lower loss (Qiu et al., Demons in the Detail, 2025). The bias needs the counts of all
-# ranks as well, or the ranks' routers drift
+# **With a capacity or a balancing loss for each rank, another model is trained; counted
+# together, it is the whole one again.** The difference matters in models of up to 43
+# billion parameters: experts that are balanced over a rank's few texts specialise less,
+# and counting over all ranks gave a lower loss (Qiu et al., Demons in the Detail,
+# 2025). The bias needs the counts of all ranks as well, or the ranks' routers drift
 # apart.
 
 # %% [markdown] tags=["instructor"]
 # ## What it costs: 5 minutes
 #
-# Ask what travels: parameters, or tokens? Then the guess is easy, and most still say 4.
+# Ask what travels: parameters, or tokens? The tempting answer to the guess is 4.
 #
 # When late: only the table.
 
@@ -524,12 +531,13 @@ reveal("16d-bytes", sent[0] / sent[1], computed=True)
 
 # %% [markdown]
 # **What travels is tokens: $k$ copies, there and back, forward and backward, however
-# many experts there are.** The small rest is the router's gradient and the counts.
+# many experts there are.** The small rest is the counts and the gradients of
+# router and norm.
 #
 # DDP holds all experts on each rank, and sends all their gradients. Tensor parallel
-# splits each expert by its neurons, 16a's pair: every rank sees all tokens. With
-# experts each rank holds a quarter of them, and activations for the tokens that visit:
-# ranks differ.
+# splits each expert by its neurons, as 16a split its pair, and every rank sees all
+# tokens. In expert parallel each rank holds a quarter of the experts, and activations
+# of the tokens that visit it, so the ranks differ.
 
 # %% [markdown] tags=["instructor"]
 # ## A hot expert: 5 minutes
@@ -540,8 +548,8 @@ reveal("16d-bytes", sent[0] / sent[1], computed=True)
 # %% [markdown]
 # ## A hot expert
 #
-# Rank 0 has the experts 0 and 1, rank 1 has 2 and 3, and so on. All wait in the
-# all-to-all for the rank with most visitors. Here a step is the experts' part alone.
+# Rank 0 has the experts 0 and 1, rank 1 has 2 and 3, and so on. In the all-to-all every
+# rank waits for the one with the most visitors. Here a step is the experts' part alone.
 # Take the shares from the first picture: how many times as long does a step take as
 # with equal shares?
 
@@ -562,21 +570,22 @@ reveal("16d-hot", max(loads), computed=True)
 draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
-# **The step takes as long as the busiest rank's share.** The rank is slow, and no repair
-# can heal it: the machine is sound, the router made it slow.
+# **The step takes as long as the busiest rank's share.** A repair would not help: the
+# machine is sound, and the router made the rank slow.
 
 # %% [markdown] tags=["instructor"]
 # ## The block of today: 5 minutes
 #
-# Let people name models that they have used; nearly all have this block. Ask why keys
-# and values have fewer heads (they are kept for each token while a model writes).
+# Let people name open models: most have this block. Ask why keys and values have fewer
+# heads (they are kept for each token while a model writes).
 #
 # When late: the table only.
 
 # %% [markdown]
 # ## The block of today
 #
-# Our experts are the MLPs of today's block, and the model of *Moby-Dick* has the rest:
+# Our experts are the MLPs of today's block. The model of *Moby-Dick* has the rest, but
+# for *rotary* positions: they turn queries and keys by angles that grow with the place.
 #
 # | | lessons 14 to 17 | many models since 2023 | split over ranks |
 # |---|---|---|---|
@@ -585,8 +594,8 @@ draw_timelines(pictures, stamp="simulated")
 # | MLP | two matrices, GELU | **gated MLP**: down(silu(gate x) · up x) | two by columns, one by rows |
 # | kept for backward, ÷ $sbh$ | 32 without dropout, fused attention | $12 + 4g + 8f$ | |
 #
-# There $g$ is the share of key heads among the heads, $f$ the neurons of the MLP
-# divided by the width.
+# Here $g$ is the number of key heads divided by that of query heads, and $f$ the
+# MLP's neurons divided by the width.
 
 # %%
 from parallel_by_hand.experts import todays_block
@@ -600,10 +609,9 @@ print(f"formula {todays_block.todays_block_formula(size):g}", end=", ")
 print(f"measured {kept / (64 * 2 * 64):.1f} in units of sbh")
 
 # %% [markdown]
-# **16b's 34, 32 without dropout, has become 41** with $g$ = ¼ and $f$ = 3.5, as in Llama
-# 3 8B. On the CPU
-# torch's RMSNorm keeps 6 more for each of two norms, a copy in 32 bits among them; the
-# rest is small.
+# **Without dropout, 16b's 34 is 32; here it is 41** with $g$ = ¼ and $f$ = 3.5, as in
+# Llama 3 8B. On the CPU each of torch's two RMSNorms keeps 6 more: two tensors in 32
+# bits in place of x in 16. The rest is small.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 2 minutes
@@ -616,7 +624,7 @@ print(f"measured {kept / (64 * 2 * 64):.1f} in units of sbh")
 # ## The library's call
 #
 # Torch 2.13 has both halves: an all-to-all with a backward, and one call for the
-# products of all experts, also on CPUs and gloo.
+# products of all experts. Both also run on CPUs with gloo.
 
 
 # %%
@@ -642,7 +650,8 @@ run_ranks(rows_by_library)
 
 # %% [markdown]
 # **Its all-to-all gives our gradients, and its grouped products are the products one by
-# one.** The underscore in the first one's module says that it may still change.
+# one, up to rounding.** The underscore in the first module's name means that the call
+# may still change.
 #
 # | | experts over ranks |
 # |---|---|
@@ -657,8 +666,8 @@ run_ranks(rows_by_library)
 # * Experts make a model larger, and a token's work hardly more. Left alone, the router
 #   uses few of them; a loss or a bias keeps all busy.
 # * Tokens travel to the experts and home, gradients the other way.
-# * Shared gradients are summed over all ranks, experts' over those that have the same;
-#   both are divided by all.
+# * Shared gradients are summed over all ranks, an expert's over the ranks that have it;
+#   both are divided by the number of all ranks.
 # * A rank that counts its own choices alone trains another model.
 # * Expert parallel is for experts that do not fit on each rank, or whose gradients cost
 #   more than the tokens' journeys. Otherwise DDP is simpler, and has no hot rank.
@@ -668,19 +677,19 @@ run_ranks(rows_by_library)
 #
 # | | DDP | tensor | ZeRO-3 | experts |
 # |---|---|---|---|---|
-# | equal to one process | up to rounding | up to rounding | up to rounding | without drops, or counted together |
+# | equal to one process | up to rounding, if counted together | up to rounding | as with DDP | as with DDP |
 # | numbers each rank sends per step, times $(N-1)/N$ | $2\Psi$ | $4Th + 2kT$ | $3\Psi$ | about $4kTh/N$ |
 # | memory: parameters, gradients, optimiser | $1$ | $1/N$ | $1/N$ | $1/N$ |
 # | memory: activations | $1/N$ | hidden $1/N$, the rest whole | $1/N$ | $1/N$ if balanced |
-# | idle share | its all-reduce | its all-reduces | its gathers | waiting for the busiest rank, and the all-to-alls |
+# | idle share | its all-reduce | its all-reduces | its gathers | the wait for the busiest rank, and the all-to-alls |
 # | if one rank dies | the others have all | neurons gone | a shard gone | its experts gone, unless there are replicas |
 
 # %% [markdown]
-# In a terminal, `python demos/experts/hot_expert.py --ranks 8` gives each expert a rank.
-# [demos/experts/own_experts.py](../demos/experts/own_experts.py) is the script to take
-# home: torch alone, on any number of ranks that divides eight.
+# In a terminal, `python demos/experts/hot_expert.py --ranks 8` gives each expert a
+# rank. [demos/experts/own_experts.py](../demos/experts/own_experts.py) is the script to
+# take home: torch alone, on any number of ranks that divides eight.
 #
 # ## Next
 #
-# Experts share out parameters because few are needed for each token. Lesson 17a shares
-# out those that all ranks need.
+# Experts can lie on other ranks because a token needs few of them. Lesson 17a shares
+# out the parameters that every rank needs.

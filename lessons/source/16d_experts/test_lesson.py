@@ -1,7 +1,4 @@
-"""Lesson 16d: what it says of experts that no cell prints and no test of theirs tells.
-
-The rest is in tests/parallel_by_hand/experts.
-"""
+"""Lesson 16d: what no cell prints and no test in tests/parallel_by_hand says."""
 
 import torch
 import torch.distributed as dist

@@ -105,7 +105,7 @@ def _gaps_of_gradients(mine: nn.Module, expected: nn.Module) -> dict[str, float]
 
 
 def sum_over_everyone(layer: nn.Module, replicas) -> None:
-    """The planted bug: what DDP does, also with experts that are not each other's."""
+    """The planted bug: average as DDP does, though ranks have different experts."""
     for parameter in layer.parameters():
         dist.all_reduce(parameter.grad)
         parameter.grad.div_(dist.get_world_size())

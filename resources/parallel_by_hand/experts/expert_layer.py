@@ -48,7 +48,7 @@ def ask_experts(experts: nn.ModuleList, rows: Tensor, counts: list[int]) -> Tens
 def ask_experts_of_ranks(
     experts: nn.ModuleList, rows: Tensor, counts: Tensor, group
 ) -> Tensor:
-    """The answers, if each rank of `group` has its share of the experts, in rank order.
+    """The answers if each rank of `group` has its share of experts, in rank order.
 
     Three all-to-alls: the counts, the rows, the answers. What arrives is sorted by
     sender and has to be sorted by expert.

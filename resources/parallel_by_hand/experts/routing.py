@@ -1,4 +1,4 @@
-"""Who goes where: a router, what keeps experts equally busy, and a capacity.
+"""Which token visits which expert: a router, two ways to balance, a capacity.
 
 Tokens are rows; each is sent to k of E experts, so T tokens make k T *choices*. A
 choice's place is its index in `chosen.flatten()`: token i has the places k i to
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class Routing(NamedTuple):
-    """What a router says of T tokens; `shares` is for the loss that balances."""
+    """What a router says of T tokens; `shares` is for the balancing loss."""
 
     chosen: Tensor  # (T, k), int64: the experts of each token
     gates: Tensor  # (T, k): how much each answer counts; 1 in all for each token
@@ -20,7 +20,7 @@ class Routing(NamedTuple):
 
 
 class Router(nn.Module):
-    """A score for each token and expert; the k highest choose.
+    """A score for each token and expert; a token visits the k highest.
 
     `bias` moves the choice only: gates come from the scores without it, so the bias
     has no gradient. Source: DeepSeek-V3 technical report, 2024, section 2.1.2.
@@ -57,7 +57,7 @@ def balance_loss(shares: Tensor, choices: Tensor) -> Tensor:
 
 
 def move_bias(bias: Tensor, choices: Tensor, speed: float) -> None:
-    """Down by `speed` where an expert was chosen too often, up where too seldom."""
+    """Down by `speed` if the expert was chosen too often, up if too seldom."""
     bias += speed * (choices.float().mean() - choices).sign()
 
 

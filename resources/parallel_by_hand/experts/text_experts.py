@@ -16,8 +16,7 @@ from sidebyside import device, load_moby_dick, run_ranks
 
 @cache
 def moby_dick_tokens() -> tuple[str, Tensor]:
-    """The text's characters in their order, and a token for each of the training text:
-    a place among them."""
+    """The text's characters in order, and the training text as places among them."""
     alphabet = "".join(sorted(set(load_moby_dick())))
     places = {character: place for place, character in enumerate(alphabet)}
     tokens = [places[character] for character in load_moby_dick("train")]

@@ -12,8 +12,6 @@ from parallel_by_hand.experts.expert_costs import (
 from parallel_by_hand.experts.expert_layer import make_expert_layer
 from sidebyside import run_ranks
 
-ROWS = 4 * 2 * TOKENS * WIDTH * 4  # there and back, forward and backward; k = 2
-
 
 def mean_sent(way: str, experts: int = 8) -> float:
     found = run_ranks(cost_of_experts, way, experts, world_size=4)
@@ -23,10 +21,11 @@ def mean_sent(way: str, experts: int = 8) -> float:
 @pytest.mark.parametrize("experts", [8, 32])
 def test_rows_travel_k_times_there_and_back_however_many_experts_there_are(experts):
     shared = WIDTH * (experts + 1) * 4  # the router and the norm
-    counts = 2 * 3 * 8 * experts  # all-gather and all-to-all, eight bytes each
+    counts = 3 * 8 * experts * (1 + 1 / 4)  # all-gather and all-to-all
     rest = 2 * 3 / 4 * shared + counts
-    rows = (mean_sent("experts", experts) - rest) / (ROWS / 4)
-    assert rows == pytest.approx(3 / 4, rel=0.06)  # chance: who is at home
+    away = (mean_sent("experts", experts) - rest) / (WIDTH * 4)  # of all choices
+    assert away.is_integer()  # nothing else travels
+    assert away == pytest.approx(2 * TOKENS * 3 / 4, rel=0.06)  # the rest are at home
 
 
 def test_ddp_sends_all_parameters_and_tensor_parallel_all_tokens():

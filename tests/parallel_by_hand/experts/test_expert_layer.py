@@ -35,8 +35,9 @@ def test_experts_on_ranks_equal_the_whole(ranks, copies, factor):
         assert is_whole(found), found
 
 
-def test_a_capacity_per_rank_is_another_model():
-    found = run_ranks(compare_with_whole, 1, Limits(1.0, True), world_size=4)
+@pytest.mark.parametrize("copies", [1, 4])  # 4: all experts on each rank, as with DDP
+def test_a_capacity_per_rank_is_another_model(copies):
+    found = run_ranks(compare_with_whole, copies, Limits(1.0, True), world_size=4)
     assert all(one["other outputs"] > 0 for one in found)
 
 

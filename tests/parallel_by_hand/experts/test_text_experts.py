@@ -23,7 +23,8 @@ def runs() -> dict[str, TextRun]:
 def test_without_balance_two_experts_get_most_choices(runs):
     assert shares_of_experts(runs["nothing"]).topk(2).values.sum() > 0.5
     for way in ("loss", "bias"):
-        assert shares_of_experts(runs[way]).max() < 0.2
+        shares = shares_of_experts(runs[way])
+        assert shares.min() > 0.06 and shares.max() < 0.2
 
 
 def test_balance_does_not_spoil_the_loss(runs):

@@ -28,7 +28,7 @@ def test_heads_that_ranks_cannot_share_evenly_are_refused():
     "size", [BlockSize(), BlockSize(64, 8, 8, 256), BlockSize(32, 4, 1, 64)]
 )
 def test_the_block_keeps_what_the_formula_says_and_what_cpu_norms_add(size):
-    """A norm on the CPU also keeps x in 32 bits and its normed copy: 6 s b h."""
+    """A norm on the CPU keeps x and its normed copy in 32 bits, not x in 16: 6 sbh."""
     positions, batch = 64, 2
     kept = kept_by_todays_block(size, positions, batch) / (positions * batch)
     small = 2 * 4 + 4 * size.heads  # two spreads, a log-sum for each head
