@@ -62,11 +62,8 @@ def _expect_local_models(expect, case: LocalCase, of_ranks) -> None:
     )
     right, start = trained_locally(case, len(models)), flat_local_model(local_model())
     off = largest_difference(first - start, right - start)
-    think = "how often the ranks meet (after `every` steps, counted from 1), what a "
-    think += (
-        "meeting does (each parameter becomes its mean), and whether a step depends "
-    )
-    think += "on the number of ranks"
+    think = "how often the ranks meet (after `every` steps, counted from 1), and what "
+    think += "a meeting does: each parameter becomes its mean. Steps are as in 1 rank"
     if not others:
         think = "the steps, one for each batch: the gradient of this batch alone, at "
         think += "the parameters that the model has now. Here a meeting changes nothing"

@@ -89,8 +89,8 @@ def check_18a_break_even(break_even):
             ring = 2 * (machines - 1) / machines
             saved = ring * size * (1 - share)
             right = max(0.0, saved / seconds)
-            think = f"how many of the {ring * size:.9g} bytes that leave a machine are "
-            think += f"saved, here {saved:.9g}: per second of what"
+            think = f"the {ring * size:.9g} bytes that leave a machine: of them "
+            think += f"{saved:.9g} are saved. At which rate do these take `seconds`"
             if share >= 1:
                 think = "whether this compression saves anything. If not, it never pays"
             got = f"{got} instead of {right:.9g}"

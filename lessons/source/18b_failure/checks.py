@@ -262,7 +262,7 @@ def check_18b_clock(finish_time):
             expected, got = right_finish_time(*case), finish_time(*case)
             expect.number(got, "a moment, as a number")
             think = _think_of_failure_clock(case, got)
-            expect(got == expected, got=f"{got} instead of {expected}", think=think)
+            expect(got == expected, got=f"{got} instead of {expected:g}", think=think)
 
 
 def _think_of_failure_clock(case: tuple, got) -> str:
