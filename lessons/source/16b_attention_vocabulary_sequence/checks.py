@@ -30,7 +30,7 @@ def _expect_arguments_kept(expect, notes, think: str) -> None:
 
 LOSSES = [
     CrossEntropyCase(4, 6, scale=0),  # whatever is subtracted, and whoever has a label
-    CrossEntropyCase(4, 6, level=True),  # whatever is subtracted
+    CrossEntropyCase(19, 12, level=True),  # whatever is subtracted
     CrossEntropyCase(4, 6),
     CrossEntropyCase(1, 0),
     CrossEntropyCase(19, 12),

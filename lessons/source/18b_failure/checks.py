@@ -73,6 +73,12 @@ def _expect_checkpoint_saved(found: SaveFound) -> None:
             got=f"{', '.join(found.others)} was left in the folder",
             think="which files remain when all has gone well: the checkpoint alone",
         )
+        expect(
+            all(os.path.dirname(a) == os.path.dirname(b) for a, b in notes.renamed),
+            got="the second file was in another folder",
+            think="where the second file is: the new name is one step only if it lies "
+            "in the same folder, on the same disk",
+        )
 
 
 IN_PLACE_OF_NEW = {
@@ -108,23 +114,13 @@ def _expect_save_survived_kill(found: SaveFound) -> None:
 
 
 def _expect_way_of_save(found: SaveFound) -> None:
-    """By which steps it got there: a second file, in the same folder, synchronised."""
+    """By which steps it got there: a second file, synchronised, and its new name."""
     with trying(f"save_checkpoint(state, folder / {found.case.name!r})") as expect:
-        names = [
-            (source, target)
-            for source, target in found.notes.renamed
-            if os.path.basename(target) == found.case.name
-        ]
+        targets = [os.path.basename(target) for _, target in found.notes.renamed]
         expect(
-            names,
+            found.case.name in targets,
             got="`path` was never given to a complete second file",
             think="the one step of the file system that replaces a file",
-        )
-        expect(
-            all(os.path.dirname(a) == os.path.dirname(b) for a, b in names),
-            got="the second file was in another folder",
-            think="where the second file is: the new name is one step only if it lies "
-            "in the same folder, on the same disk",
         )
         expect(
             found.notes.synced_before_name,
