@@ -168,7 +168,7 @@ def _factor(weights) -> float:
 
 @wrong(
     "12b-rounds",
-    advice="rounding",
+    advice="would fewer rounds do",
     note="int() or // cuts off: after so many rounds it is not yet enough.",
 )
 def rounds_down(weights, fold):
@@ -210,7 +210,7 @@ def largest_eigenvalue(weights, fold):
 
 @wrong(
     "12b-rounds",
-    advice="lasts longest|never hear|rounding",
+    advice="lasts longest|never hear",
     note="Tried from one start only, where others may take longer.",
 )
 def from_rank_0(weights, fold):

@@ -211,7 +211,7 @@ def image_row_both_ways(batch, channels, height, width):
 
 @wrong(
     "14b-bytes",
-    advice="not those of both|how often",
+    advice="160 instead of 80",
     note="The text asks for what one rank sends.",
 )
 def adds_up_both_ranks(batch, channels, height, width):
@@ -221,7 +221,7 @@ def adds_up_both_ranks(batch, channels, height, width):
 
 @wrong(
     "14b-bytes",
-    advice="how many bytes a number takes",
+    advice="four bytes a number",
     note="Numbers instead of bytes: each takes four.",
 )
 def counts_numbers(batch, channels, height, width):

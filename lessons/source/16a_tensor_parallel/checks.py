@@ -135,7 +135,8 @@ BRANCHES = [BranchSize(3, 4, 8, 8), BranchSize(5, 3, 7, 10), BranchSize(1, 1, 9,
 OF_MATRICES = "what lies between the neurons and the loss, and what each function does "
 OF_MATRICES += "back"
 OF_BRANCHES = {
-    "the output": "what each rank adds to the sum, and what is added only once",
+    "the output": "x and the two products, of gelu and of tanh: what each rank adds to "
+    "the sum, and what is added only once",
     "the gradient of x": "the paths by which x influences the loss: through this "
     "rank's neurons, through the others', and past all of them. Which of these are "
     "summed over the ranks",

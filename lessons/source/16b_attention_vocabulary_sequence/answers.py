@@ -66,7 +66,7 @@ def loss_with_tracked_maximum(logits, labels, first):
 
 @wrong(
     "16b-cross-entropy",
-    advice="adds to each of the sums",
+    advice="what every rank adds to it",
     note="They sum the exponentials of this rank's words only.",
 )
 def loss_of_own_words(logits, labels, first):
@@ -99,7 +99,7 @@ def loss_with_local_labels(logits, labels, first):
 
 @wrong(
     "16b-cross-entropy",
-    advice="how often it is summed",
+    advice="which three numbers of each position|how often it is summed",
     note="The loss is right, and its gradient N times too small.",
 )
 def loss_meaned_over_ranks(logits, labels, first):

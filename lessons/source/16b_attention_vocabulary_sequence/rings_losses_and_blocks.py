@@ -37,6 +37,7 @@ class CrossEntropyCase(NamedTuple):
     more_words: int  # than ranks
     scale: float = 1.0
     gap: float = 0.0  # the words of rank 0 lie lower by this
+    level: bool = False  # the largest logit is 0 on all ranks
 
 
 class CrossEntropyNotes(NamedTuple):
@@ -69,6 +70,9 @@ def _make_vocabulary_logits(
     cuts = [0, *sorted(inner.tolist()), words]
     logits = case.scale * random_whole_tensor(seed, case.positions, words)
     logits[:, : cuts[1]] -= case.gap
+    if case.level:
+        for of_rank in logits.tensor_split(cuts[1:-1], dim=1):
+            of_rank -= of_rank.amax(1, keepdim=True)
     edges = torch.tensor(cuts[:-1] + [cut - 1 for cut in cuts[1:]])
     chosen = torch.randperm(len(edges), generator=generator).repeat(case.positions)
     labels = edges[chosen[: case.positions]].to(device())

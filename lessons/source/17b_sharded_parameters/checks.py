@@ -139,25 +139,29 @@ def _peak(layers, chosen: set[int]) -> int:
     return peak
 
 
-def _fewest_seconds(layers, budget: int) -> int | None:
-    costs = []
+def _cheapest_choice(layers, budget: int) -> set[int] | None:
+    choices = []
     for flags in product((False, True), repeat=len(layers)):
         chosen = {place for place, flag in enumerate(flags) if flag}
         if _peak(layers, chosen) <= budget:
-            costs.append(sum(layers[place][2] for place in chosen))
-    return min(costs, default=None)
+            choices.append(chosen)
+    return min(choices, key=lambda chosen: _seconds(layers, chosen), default=None)
+
+
+def _seconds(layers, chosen: set[int]) -> int:
+    return sum(layers[place][2] for place in chosen)
 
 
 def _expect_choice(expect, got, layers, budget: int) -> None:
-    best = _fewest_seconds(layers, budget)
+    best = _cheapest_choice(layers, budget)
     if best is None:
         think = "what to return if no choice fits: None"
         expect(got is None, got=f"{got} was returned", think=think)
         return
     expect(
         isinstance(got, set | frozenset | list | tuple),
-        got="None, and a choice fits" if got is None else got,
-        think="what is asked for: a set of indices; and whether a choice fits",
+        got=f"{got}, and {best or 'set()'} fits",
+        think="what memory holds at each layer; what is asked for: a set of indices",
     )
     places = [as_number(place) for place in got]
     expect(
@@ -173,10 +177,10 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         think="what memory holds while backward is at a layer: all of this one's, and "
         "what those before it hold; layers are counted from 0",
     )
-    cost = sum(layers[place][2] for place in chosen)
+    cost, fewest = _seconds(layers, chosen), _seconds(layers, best)
     expect(
-        cost == best,
-        got=f"{got}, which costs {cost} seconds; {best} are enough",
+        cost == fewest,
+        got=f"{got}, which costs {cost} seconds; {fewest} are enough",
         think="which choices fit, also those that fill the budget, and which of these "
         "is the cheapest: a rule of thumb misses some",
     )
@@ -232,8 +236,8 @@ def _expect_pieces_to_reshard(expect, got, files: list[range], wanted: range) ->
         )
         expect(
             start < stop,
-            got=got,
-            think="pieces that are empty: a piece ends just before its `stop`",
+            got=f"{got}; from writer {writer}, all from {start} to {stop} - 1",
+            think="empty pieces: (writer, start, stop) ends just before its `stop`",
         )
         expect(
             start >= 0 and stop <= len(files[writer]),
@@ -242,9 +246,10 @@ def _expect_pieces_to_reshard(expect, got, files: list[range], wanted: range) ->
             "and how long the last shards are, without padding",
         )
     read = [files[writer][start:stop] for writer, start, stop in pieces]
+    numbers = [number for piece in read for number in piece]
     expect(
-        [number for piece in read for number in piece] == list(wanted),
-        got=f"{got}: these are not the numbers of {wanted}",
+        numbers == list(wanted),
+        got=f"{got}: the numbers {numbers} of the whole, not {list(wanted)}",
         think="where this reader's shard begins and ends in the whole tensor, that a "
         "piece ends just before its `stop`, and the order of the pieces",
     )

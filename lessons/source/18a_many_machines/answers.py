@@ -165,7 +165,7 @@ def even_as_solved(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="how many bytes leave",
+    advice="bytes that leave a machine",
     note="They take the size of the gradients for what a machine sends, and forget "
     "the ring.",
 )
@@ -175,7 +175,7 @@ def even_without_ring(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="how often a ring",
+    advice="bytes that leave a machine",
     note="They count the reduce-scatter, and forget the all-gather.",
 )
 def even_once_round(size, share, seconds, machines):
@@ -202,7 +202,7 @@ def even_negative(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="bytes per second",
+    advice="At which rate",
     note="Links are sold in bits per second; the exercise asks for bytes.",
 )
 def even_in_bits(size, share, seconds, machines):
@@ -211,7 +211,7 @@ def even_in_bits(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="bytes per second",
+    advice="At which rate",
     note="They divide the wrong way round: seconds per byte.",
 )
 def even_seconds_per_byte(size, share, seconds, machines):

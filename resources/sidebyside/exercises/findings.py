@@ -194,10 +194,16 @@ def shown(value: object) -> str:
 
 
 def largest_difference(got, right) -> str:
-    """Of two tensors of one shape: where they differ most, and both numbers there."""
+    """Of two tensors of one shape: where they differ most, and whether by a factor."""
     place = int((got - right).abs().nan_to_num(math.inf).argmax())
     numbers = [tensor.flatten()[place].item() for tensor in (got, right)]
-    return "{:.9g} instead of {:.9g}, at place {}".format(*numbers, place)
+    told = "{:.9g} instead of {:.9g}, at place {}".format(*numbers, place)
+    got, right = got.double(), right.double()
+    factor = (got * right).sum() / right.square().sum()
+    off = (got - factor * right).abs().max() / right.abs().max()
+    if right.numel() > 1 and off < 1e-4 and abs(factor - 1) > 0.01:
+        told += f"; each number is {factor:.3g} times the right one"
+    return told
 
 
 def summary(error: BaseException) -> str:
