@@ -1,4 +1,4 @@
-"""Train one small transformer on Moby-Dick in sixteen ways that are all the same.
+"""Train one small transformer on Moby-Dick in eighteen ways that are all the same.
 
 Run:      python demos/capstone/ladder.py --rungs "one process" "DDP (ours)" tensor
 Look for: every rung equals the first after every step, but for rounding, and costs

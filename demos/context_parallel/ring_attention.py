@@ -1,7 +1,7 @@
 """Attention over positions that lie on several ranks, in three ways.
 
 Run:      python demos/context_parallel/ring_attention.py
-Look for: no rank holds the keys of all positions in the ring, and yet outputs and
+Look for: in the ring no rank holds the keys of all positions, and yet outputs and
           gradients are those of the whole text. What a rank sends and keeps is given in
           units of its own queries. Zig-zag gives all ranks the same work.
 Try:      --in-order: rank 0 has little to do, the last rank most. --ranks 4, and
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--positions", type=at_least(1, 2048), default=64)
     parser.add_argument("--ranks", type=at_least(1, HEADS), default=2)
     parser.add_argument("--in-order", action="store_true", help="not in zig-zag")
-    keys = "each is shared by as many heads of queries"
+    keys = "each is shared by equally many heads of queries"
     heads = at_least(1, HEADS)
     parser.add_argument("--heads-of-keys", type=heads, default=HEADS, help=keys)
     args = parser.parse_args()
@@ -38,7 +38,7 @@ def main() -> None:
     print("way     sends forward  backward   keeps  as the whole")
     for way in ("ring", "gather", "heads"):
         if way == "ring" and args.heads_of_keys < HEADS:
-            continue  # ours goes round with a head of keys for each of queries
+            continue  # our ring needs a head of keys for each head of queries
         given = way, deal, args.positions, HEADS, args.heads_of_keys
         bill = run_ranks(bill_of_way, *given, world_size=args.ranks)[0]
         right = max(bill["output"], bill["gradients"]) < 1e-10

@@ -1,4 +1,4 @@
-"""Pictures of lesson 16c: who compares which chunks, and where keys are when."""
+"""Pictures of lesson 16c: which rank compares which chunks, and where keys are."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ def draw_work(deals: Mapping[str, Deal], ranks: int = 4):
     """A grid for each deal: queries down, keys across, each row in its rank's colour.
 
     The number of a row's rank stands in its boxes; what lies ahead is white. Below:
-    how many pairs of a query and a key each rank compares, 1 being two whole chunks.
+    how many pairs of a query and a key each rank compares; a chunk with another is 1.
     """
     words, works = [], {}
     for name, deal in deals.items():
@@ -49,7 +49,7 @@ def _draw_row(ax, chunk: int, rank: int) -> None:
 def draw_journey(ranks: int = 4, back: bool = False):
     """Whose keys and values each rank holds in each step.
 
-    With `back`, also whose queries have added to their gradients, and the way home.
+    With `back`, whose queries have added to their gradients, and the way home.
     """
     steps = ranks + back
     alt = "keys of rank r are on rank r + t in step t, counted round the ring"
@@ -63,7 +63,7 @@ def draw_journey(ranks: int = 4, back: bool = False):
             text = f"keys of {home}"
             if back:
                 seen = [str((home + s) % ranks) for s in range(min(step + 1, ranks))]
-                text = f"{text}: + {', '.join(seen)}"
+                text = f"{text}: {'+'.join(seen)}"
             if step == ranks:
                 text = f"gradients of {home}"
             _draw_piece(ax, step, rank, text, light_colour(COLOURS[home]))

@@ -66,7 +66,7 @@ def measure_traffic(
 
 def print_traffic(found: Mapping[str, TrafficOfStep]) -> None:
     """A line for each way: bytes of one rank, and the loss."""
-    names = "kept", "gathered", "all_gather", "reduce_scatter"
+    names = "kept", "whole", "all_gather", "reduce_scatter"
     print(f"{'':<25}" + "".join(f"{name:>16}" for name in names) + "    loss")
     for way, one in found.items():
         sizes = one.kept, one.whole, *(one.sent[name] for name in names[2:])
@@ -204,7 +204,7 @@ class KeptInStep(NamedTuple):
     parameters: int
     gradients: int  # after the first of two micro-batches
     optimiser: int
-    gathered: int  # at the most
+    whole: int  # gathered, at the most
     gathers: int
 
 

@@ -250,7 +250,7 @@ def round_by_round(weights, fold):
 
 @wrong(
     "12b-weights",
-    advice="would a",
+    advice="from -0.3333 to -0.3333",
     note="The weight of the text above, whatever the ring.",
 )
 def a_third(ranks):
@@ -259,7 +259,7 @@ def a_third(ranks):
 
 @wrong(
     "12b-weights",
-    advice="never agrees. Which pattern",
+    advice="from -1.0000",
     note="It sounds right that listening only is fastest.",
 )
 def nothing_of_its_own(ranks):
@@ -268,7 +268,7 @@ def nothing_of_its_own(ranks):
 
 @wrong(
     "12b-weights",
-    advice="a smaller weight",
+    advice="from 0.0000 to 0.5000",
     note="Safe, and slow: no eigenvalue is negative.",
 )
 def one_half(ranks):
@@ -277,7 +277,7 @@ def one_half(ranks):
 
 @wrong(
     "12b-weights",
-    advice="would a",
+    advice="from -0.5000 to 0.2500",
     note="As in an average over all ranks. But a peer hears of two only.",
 )
 def one_over_ranks(ranks):
@@ -286,7 +286,7 @@ def one_over_ranks(ranks):
 
 @wrong(
     "12b-weights",
-    advice="would a smaller",
+    advice="from 0.1429 to 0.1429",
     note="The smallest cosine taken for -1, which is wrong for odd rings.",
 )
 def even_formula(ranks):
@@ -296,7 +296,7 @@ def even_formula(ranks):
 
 @wrong(
     "12b-weights",
-    advice="would a",
+    advice="from -0.5000 to -0.5000",
     note="They return the weight that a neighbour gets.",
 )
 def weight_of_a_neighbour(ranks):

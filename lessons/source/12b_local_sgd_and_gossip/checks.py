@@ -75,7 +75,7 @@ def _expect_local_messages(expect, case: LocalCase, of_ranks) -> None:
         expect(
             notes.returned == case.meetings(),
             got=notes.returned,
-            think=f"what to return: the number of meetings, here {case.meetings()}",
+            think=f"how many meetings there are to be: here {case.meetings()}",
         )
 
 
@@ -106,7 +106,7 @@ def _gossip_matrices() -> list[tuple[str, torch.Tensor, str]]:
     matrices = [
         ("two ranks, 3/4 of one's own", _gossip_ring(2, 0.75), LASTS),
         ("a ring of 8, a third each", _gossip_ring(8, 1 / 3), LASTS),
-        ("a ring of 4 without self-weight", _gossip_ring(4, 0), swapped),
+        ("a ring of 6 without self-weight", _gossip_ring(6, 0), swapped),
         ("two pairs that never meet", pairs, apart),
         ("two ranks, 1/10 of one's own", _gossip_ring(2, 0.1), negative),
     ]
@@ -159,13 +159,8 @@ def _think_of_gossip_weight(number: float, cosines: list[float]) -> str:
     if not 0 <= number <= 1:
         return "which weights are allowed: from 0 to 1"
     lines = [number + (1 - number) * cosine for cosine in cosines]
-    slowest = max(lines, key=abs)
-    if abs(slowest) > 1 - 1e-9:
-        return (
-            f"the eigenvalue {slowest:.0f}: this ring never agrees. Which pattern stays"
-        )
-    other = "larger" if slowest < 0 else "smaller"
     return (
-        f"the slowest eigenvalue, {slowest:.4f} with this weight: would a {other} "
-        "weight make its modulus smaller"
+        f"the eigenvalues besides the first, from {min(lines):.4f} to {max(lines):.4f} "
+        f"with the weight {number:.4f}: which has the largest modulus, and what makes "
+        "it smaller"
     )

@@ -201,7 +201,7 @@ def forgets_the_way_back(batch, channels, height, width):
 
 @wrong(
     "14b-bytes",
-    advice="row of the image",
+    advice="row of each image",
     note="Nobody needs the gradient of the image.",
 )
 def image_row_both_ways(batch, channels, height, width):

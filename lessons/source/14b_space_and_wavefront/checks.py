@@ -29,7 +29,7 @@ def check_14b_halo(halo):
     for ranks, rows in STRIPS.items():
         cases = [HaloCase(of_ranks) for of_ranks in rows]
         cases.append(HaloCase(rows[0], 1, 1, 1))
-        think = "what this line gets on the first rank, on the last, and on one alone"
+        think = "a rank's neighbours, and the shapes that travel and are returned"
         with trying(f"Halo.apply(strip) in {ranks} ranks, and backward", think=think):
             notes = run_trial(try_halo, halo, cases, ranks=ranks)
         for seed, of_ranks in enumerate(zip(*notes, strict=True)):
@@ -105,13 +105,13 @@ def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> Non
 # 14b-bytes ----------------------------------------------------------------------------
 
 KEYS = ("layers", "channels", "space")
-NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 8, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
+NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 9, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
 IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (16, 224, 100)]
 
 
 @exercise("14b-bytes")
 def check_14b_bytes(bytes_sent):
-    _expect_bytes_in_space(bytes_sent, 1, (1, 2, 4), 4, 4)
+    _expect_bytes_in_space(bytes_sent, 1, (1, 2, 4), 2, 5)
     for channels, (batch, height, width) in product(NETWORKS, IMAGES):
         _expect_bytes_in_space(bytes_sent, batch, channels, height, width)
 
@@ -144,9 +144,9 @@ def _parts_of_bytes_in_space(
         "layers": {"the maps at the cheapest cut": batch * min(inner) * height * width},
         "channels": {"maps and their gradients": maps, "scores, both ways": scores},
         "space": {
-            "the row of the image": batch * channels[0] * width,
-            "rows of the maps, both ways": 2 * rows,
-            "sums, both ways": 2 * scores,
+            "the row of each image": batch * channels[0] * width,
+            "rows of each map, as wide as the image, both ways": 2 * rows,
+            "sums of each image, both ways": 2 * scores,
             "gradients of weights": sum(9 * a * b for a, b in pairs),
             "gradients of biases": sum(b for _, b in pairs),
         },
@@ -162,7 +162,7 @@ def _think_of_bytes_in_space(found, numbers: dict[str, int]) -> str:
         if found == 4 * (total - count) and len(numbers) > 1:
             return f"what else travels: {name}"
         if found == 4 * (total + count):
-            return f"{name}: how often do they travel"
+            return f"how often this travels: {name}"
         if "both ways" in name and found == 4 * (total - count // 2):
             return f"{name}: do they travel both ways"
     if found == 8 * total:

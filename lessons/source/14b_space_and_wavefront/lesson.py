@@ -313,7 +313,7 @@ show(scores_by_space)
 # Follow the table. The cut by layers is where the fewest channels cross. By space, each
 # image and score needs one sum. Maps, scores and sums travel forward, and their
 # gradients back. The image's row and the gradients of weights and biases travel once.
-# By hand first: one image of 4 × 4, channels `(1, 2, 4)`. What are the three?
+# By hand first: one image, 2 rows of 5, channels `(1, 2, 4)`. What are the three?
 # <!-- exercise: 14b-bytes -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -374,9 +374,9 @@ check("14b-bytes", bytes_sent)
 # By space a row is sent instead of half of the rows, and the gradients of the weights
 # are an exchange that depends on the network alone.
 #
-# By hand: by layers 2 · 16 = 32 numbers, 128 bytes. By channels 16 and 16, and 2 and 2
-# scores: 36 numbers, 144 bytes. By space 4 for the image, 8 and 8 for the maps, 4 and 4
-# for the scores, and 20 + 76 weights and biases: 124 numbers, 496 bytes.
+# By hand: by layers 2 · 10 = 20 numbers, 80 bytes. By channels 10 and 10, and 2 and 2
+# scores: 24 numbers, 96 bytes. By space 5 for the image, 10 and 10 for the maps, 4 and
+# 4 for the scores, and 20 + 76 weights and biases: 129 numbers, 516 bytes.
 
 # %% [markdown] tags=["instructor"]
 # ## Measured: 6 minutes
@@ -724,6 +724,6 @@ for width in (16, 128):
 # ## Next
 #
 # A recurrent network keeps all ranks busy, because a sequence enters it step by step.
-# A transformer that does not look ahead can take its text so, too: lesson 16c. Any other
-# network can take the samples of a batch one by one. Lesson 15a makes every rank work that
-# way.
+# A transformer that does not look ahead can take its text in slices as well: lesson 16c.
+# Any other network can take the samples of a batch one by one. Lesson 15a makes every
+# rank work in that way.

@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of lesson 16c, and right ones."""
 
+import functools
+
 import torch
 import torch.distributed as dist
 from torch.nn import functional as F
@@ -74,6 +76,20 @@ def round_that_passes_first_keys(query, key, value):
     return seen[0]
 
 
+def round_of_gathered_pieces(query, key, value):
+    both = torch.stack([key, value])
+    pieces = [torch.empty_like(both) for _ in range(dist.get_world_size())]
+    dist.all_gather(pieces, both)
+    return functools.reduce(merge_seen, [attend_to_piece(query, *p) for p in pieces])[0]
+
+
+def round_of_collected_pieces(query, key, value):
+    pieces = [torch.stack([key, value])]
+    for _ in range(dist.get_world_size() - 1):
+        pieces += pass_on(pieces[-1:])
+    return attend_to_piece(query, *torch.cat(pieces, 1))[0]
+
+
 def round_with_one_message(query, key, value):
     """Keys and values side by side; nothing seen at first."""
     both = torch.cat([key, value], 1)
@@ -120,6 +136,18 @@ wrong(
 wrong("16c-merge", advice="each once", name="first_keys", note="Right on two ranks.")(
     (merge_seen, round_that_passes_first_keys)
 )
+wrong(
+    "16c-merge",
+    advice="how many keys a rank holds",
+    name="gathered",
+    note="They gather first, and merge what lies there already.",
+)((merge_seen, round_of_gathered_pieces))
+wrong(
+    "16c-merge",
+    advice="how many keys a rank holds",
+    name="collected",
+    note="They keep every piece that comes by, and attend to all at the end.",
+)((merge_seen, round_of_collected_pieces))
 right("16c-merge", name="softmax")((merge_by_softmax, round_right))
 right("16c-merge", name="sigmoid_and_one_message")(
     (merge_by_sigmoid, round_with_one_message)
@@ -227,7 +255,7 @@ def travel(query, key, value, seen, gradient, passes, home):
 
 @wrong(
     "16c-home",
-    advice="whose keys these gradients belong to",
+    advice="whose gradients these are",
     note="All sums are complete, and one rank away from home.",
 )
 def without_the_last_pass(*given):
@@ -236,7 +264,7 @@ def without_the_last_pass(*given):
 
 @wrong(
     "16c-home",
-    advice="whose keys these gradients belong to",
+    advice="whose gradients these are",
     note="Right on two ranks: the last pass goes to the left.",
 )
 def home_by_the_left(*given):

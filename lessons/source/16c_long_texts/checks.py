@@ -22,6 +22,16 @@ def _expect_arguments_kept(expect, notes) -> None:
     )
 
 
+def _expect_one_piece_at_a_time(expect, rank: int, notes: RoundNotes, scores: int):
+    gathers = [name for name in notes.collectives if "gather" in name]
+    made = f"made {notes.largest} numbers at once, where a piece has {scores} scores"
+    expect(
+        not gathers and notes.largest <= max(2 * scores, 64),
+        got=f"rank {rank} {f'called {gathers[0]}' if gathers else made}",
+        think="how many keys a rank holds then, and how many travel in a ring",
+    )
+
+
 # 16c-merge ----------------------------------------------------------------------------
 
 MERGES = [(3, 4, 4, 2), (4, 3, 5, 4)]  # queries, keys of one, keys of other, d
@@ -80,17 +90,18 @@ def _expect_merged_attention_pair(expect, got, expected) -> None:
         got=got,
         think="what is to be returned: a mixture and a log-sum, as a pair",
     )
-    shapes = [getattr(part, "shape", None) for part in got]
+    shapes = [tuple(getattr(part, "shape", ())) for part in got]
     expect(
-        shapes != [part.shape for part in expected[::-1]],
-        got="the log-sums, then the mixtures",
-        think="which of both comes first in the pair",
+        shapes == [tuple(part.shape) for part in expected],
+        got="a pair with the shapes {} and {}".format(*shapes),
+        think="what comes first in the pair, (queries, d), and what second, (queries,)",
     )
+    overflows = expected[1].exp().isinf().any()
     for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
         think = "how much each set counts: the share that it has of the whole softmax"
         if name == "log_sum":
             think = "the logarithm of the sum of both sums"
-        if isinstance(mine, torch.Tensor) and not mine.isfinite().all():
+        if overflows:
             think = "which exponentials are finite: only differences of log-sums are "
             think += "small enough, and of these only the ones that are not above 0"
         expect_tensor(expect, name, mine, wanted, think, CLOSE)
@@ -104,21 +115,13 @@ def _expect_ring_attention(of_ranks: Sequence[RoundNotes]) -> None:
         for rank, notes in enumerate(of_ranks):
             _expect_arguments_kept(expect, notes)
             where = f"on rank {rank}, the result"
-            think = (
-                "whether this rank's queries have seen every rank's keys and values, "
-            )
-            think += "each once"
+            think = "whether this rank's queries have seen every rank's keys and "
+            think += "values, each once and nothing else, merged by merge_seen"
             pair = notes.got, notes.expected
             expect_tensor(expect, where, *pair, think, CLOSE)
         for rank, notes in enumerate(of_ranks):
             _expect_ring_attention_messages(expect, rank, ranks, notes)
-            piece = max(positions**2, notes.expected.numel())
-            expect(
-                notes.largest <= max(2 * piece, 64),
-                got=f"on rank {rank}, a tensor of {notes.largest} numbers, where a "
-                f"piece has {piece}",
-                think="what can be forgotten as soon as a piece has been merged",
-            )
+            _expect_one_piece_at_a_time(expect, rank, notes, positions**2)
 
 
 def _expect_ring_attention_messages(expect, rank: int, ranks: int, notes) -> None:
@@ -144,12 +147,13 @@ def check_16c_deal(own_positions):
             call = f"own_positions({rank}, {ranks}, {length})"
             with trying(call, think="what this line needs") as expect:
                 got = own_positions(rank, ranks, length)
+                numbers = list(got) if hasattr(got, "__iter__") else [None]
                 expect(
-                    hasattr(got, "__iter__"),
+                    all(hasattr(number, "__float__") for number in numbers),
                     got=got,
-                    think="what is asked for: a list of positions",
+                    think="what is asked for: one list, and in it positions only",
                 )
-                numbers = [float(number) for number in got]
+                numbers = [float(number) for number in numbers]
                 outside = [n for n in numbers if n not in range(length)]
                 expect(
                     not outside,
@@ -209,7 +213,7 @@ def _expect_gradient_rounds(of_ranks: Sequence[RoundNotes]) -> None:
         for rank, notes in enumerate(of_ranks):
             _expect_arguments_kept(expect, notes)
             expect(
-                isinstance(notes.got, list) and len(notes.got) == 3,
+                isinstance(notes.got, list | torch.Tensor) and len(notes.got) == 3,
                 got=notes.got,
                 think="what is to be returned: three gradients",
             )
@@ -219,29 +223,23 @@ def _expect_gradient_rounds(of_ranks: Sequence[RoundNotes]) -> None:
                 where = f"on rank {rank}, the gradient of {name}"
                 expect_tensor(expect, where, got, expected, think, CLOSE)
         for rank, notes in enumerate(of_ranks):
-            expect(
-                "all_gather" not in notes.collectives,
-                got=f"rank {rank} called {', '.join(notes.collectives)}",
-                think="how many keys a rank holds then, and how many travel in a ring",
-            )
+            _expect_one_piece_at_a_time(expect, rank, notes, positions**2)
 
 
 def _thought_about_gradient(of_ranks, rank: int, number: int) -> str:
     got = of_ranks[rank].got[number]
-    if number == 0:
-        think = (
-            "which keys have added to the gradient of this rank's queries, each once, "
-        )
-        return think + "and of which keys seen is: of all, in every call"
     for other, notes in enumerate(of_ranks):
         for place, theirs in enumerate(notes.expected):
             if not isinstance(got, torch.Tensor) or got.shape != theirs.shape:
                 continue
             if torch.allclose(got.to(theirs.dtype), theirs) and other != rank:
-                return f"whose keys these gradients belong to: they are rank {other}'s"
+                return f"whose gradients these are: they belong to rank {other}"
             if torch.allclose(got.to(theirs.dtype), theirs) and place != number:
                 return (
                     f"in which order they are returned: this is that of {NAMES[place]}"
                 )
+    if number == 0:
+        think = "which keys have added to the gradient of this rank's queries, each "
+        return think + "once, and whether every call gets seen as it was given"
     think = "where each rank's part of this gradient is made, how it gets here, and "
-    return think + "whether all parts are of the same keys"
+    return think + "what it is added to: parts of the same keys, or the same values"

@@ -1,6 +1,6 @@
 # ---
 # title: 16c Long texts: context parallel
-# question: A text is too long for one rank. Who holds which words, and how does each see all the others?
+# question: A text is too long for one rank. Which rank holds which words, and how does it see all the others?
 # needs: two CPU cores, no GPU
 # minutes: 75
 # ---
@@ -21,7 +21,7 @@
 # %% [markdown] tags=["instructor"]
 # ## A text that is too long: 2 minutes
 #
-# Ask which parts of a block look at a second position. Only the attention does.
+# Ask which parts of a block look at more than one position. Only the attention does.
 #
 # When late: only the number.
 
@@ -30,17 +30,17 @@
 #
 # Lesson 16b counted what a layer keeps for backward: $34\,sbh$ bytes, even if no scores
 # are kept. Llama 3 with 405 billion parameters has $h$ = 16,384 and was trained on texts of
-# up to $s$ = 131,072 words, or *tokens* (Llama Team, 2024). One text and one layer, in
-# gigabytes:
+# up to $s$ = 131,072 *tokens*: words, or parts of words (Llama Team, 2024, tables 3 and 4).
+# By 16b's count, one text needs in one layer, in gigabytes:
 
 # %%
 34 * 131_072 * 16_384 / 1e9
 
 # %% [markdown]
-# An H100 has 80, and the model has 126 layers. So each rank holds a part of the text in
-# the whole layer: **context parallel**. Norms and linear layers work on one position at a
-# time, so they need nothing from other ranks. In the attention, every query needs the
-# keys and values of all positions before it.
+# An H100 has 80, and the model has 126 layers. So each rank holds a part of the text
+# through the whole layer: **context parallel**. Norms and linear layers work on one
+# position at a time, so they need nothing from other ranks. In the attention, every query
+# needs the keys and values of all positions up to its own.
 
 # %% [markdown] tags=["instructor"]
 # ## A ring of keys and values: 5 minutes
@@ -53,8 +53,8 @@
 # %% [markdown]
 # ## A ring of keys and values
 #
-# Each rank keeps its queries. Keys and values go round a ring, so that each rank sees every
-# piece once, and no rank ever holds them all:
+# Each rank keeps its queries. Its *piece* of the keys and values goes round a ring, so
+# each rank sees every piece once, and no rank ever holds all of them:
 
 # %%
 from lessons.props.long_texts import draw_journey
@@ -62,7 +62,7 @@ from lessons.props.long_texts import draw_journey
 draw_journey(ranks=4)
 
 # %% [markdown]
-# For each query, a rank remembers two things of the keys that have passed: the mixture
+# For each query, a rank remembers two things about the keys that have passed: the mixture
 # of their values, and the **log-sum**, the logarithm of the sum of $e^\text{score}$.
 # After each step, `pass_on` sends a piece to the right neighbour.
 
@@ -81,12 +81,12 @@ show(ring_attention.pass_on)
 # (mixed, log_sum) of shapes (queries, d) and (queries,). It returns the pair for both.
 # Log-sums may be thousands.
 #
-# Every rank calls `attend_round(query, key, value)`, all (positions, d): its queries'
-# attention to the keys of *all* ranks, without a mask. Merge each piece as it arrives by
-# `pass_on([key, value])`.
+# Every rank calls `attend_round(query, key, value)`, all (positions, d). It returns its
+# queries' attention to the keys of *all* ranks, without a mask. Merge each piece as it
+# arrives by `pass_on([key, value])`.
 #
 # By hand first: of one set a query has seen the mixture 4 with log-sum log 1, of the other
-# 8 and log 3. And of both?
+# 8 with log 3. What has it seen of both?
 # <!-- exercise: 16c-merge -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -114,7 +114,7 @@ show(ring_attention.pass_on)
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, merge as they come: 15 minutes
 #
-# Expected: the plain mean of both mixtures (right only if all scores are equal), `exp` of
+# Expected: the plain mean of both mixtures (right if the log-sums are equal), `exp` of
 # the log-sums (infinite), and N passes instead of N − 1.
 
 # %% exercise="16c-merge"
@@ -154,8 +154,8 @@ check("16c-merge", merge_seen, attend_round)
 # %% [markdown] tags=["why"]
 # <!-- why: 16c-merge -->
 # Why it works: a softmax mixture is a mean with weights, and a mean of means is right
-# if each counts with the sum of its weights. The largest share is at most 1, so nothing
-# overflows, and the order does not matter.
+# if each counts with the sum of its weights. Shares are at most 1, so nothing overflows.
+# Merging in another order gives the same.
 #
 # By hand: the sums are 1 and 3, together 4. (1 · 4 + 3 · 8) / 4 = 7, with log-sum log 4.
 
@@ -170,10 +170,10 @@ check("16c-merge", merge_seen, attend_round)
 # %% [markdown]
 # ## Who works how much
 #
-# In a language model no position looks ahead: its attention is *causal*. Cut the text into
-# eight chunks, and give rank 0 the first two, rank 1 the next two, and so on. Each chunk looks at all chunks
-# before it, and at half of the pairs in itself. How many times as much does rank 3
-# compute as rank 0?
+# In a model that predicts the next word, no position looks ahead: its attention is
+# *causal*. Cut the text into eight chunks, and give rank 0 the first two, rank 1 the next
+# two, and so on. Each chunk looks at all chunks before it, and at half of the pairs within
+# itself. How many times as much does rank 3 compute as rank 0?
 
 # %%
 from sidebyside import guess
@@ -190,8 +190,8 @@ reveal("16c-last", round(pairs[3] / pairs[0], 2), computed=True)
 draw_work({"in order": in_order})
 
 # %% [markdown]
-# White pairs are not computed. Does skipping them save time? Here four ranks sleep as long
-# as they would compute:
+# Pairs above the diagonal are not computed. Does skipping them save time? Here four ranks
+# sleep as long as they would compute:
 
 # %%
 from sidebyside import Timeline, run_ranks
@@ -201,8 +201,8 @@ with Timeline() as timeline:
 timeline.plot(stamp="simulated", height=2.4)
 
 # %% [markdown]
-# Hardly: **the ring takes as long as its last rank**, which does 14 where all pairs would be
-# 16. The others wait for each other's keys, or for the end.
+# Hardly: **the ring takes as long as its last rank**, which computes 14 pairs of chunks
+# instead of 16. The other ranks wait for keys, or for the end.
 
 # %% [markdown]
 # ## Exercise 2: share the triangle
@@ -220,8 +220,8 @@ timeline.plot(stamp="simulated", height=2.4)
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# The first position has the fewest pairs and the last one the most. How many have both
-# together? And the second and the last but one?
+# The first position has the fewest pairs and the last one the most. How many do they
+# have together? And the second and the last but one?
 #
 # </details>
 #
@@ -262,14 +262,14 @@ check("16c-deal", own_positions)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 16c-deal -->
-# Why it works: positions that lie equally far from both ends have length + 1 pairs
-# together. Each rank has length / 2N such couples, so all compute the same.
+# Why it works: two positions, one as far from the front as the other from the end, have
+# length + 1 pairs together. Each rank has length / 2N such couples.
 #
 # By hand: rank 0 holds 0 and 3, with 1 + 4 = 5 pairs. Rank 1 holds 1 and 2: 2 + 3 = 5.
 
 # %% [markdown]
 # The usual answer is called **zig-zag**: rank $r$ has the $r$-th chunk from the front and
-# the $r$-th from the end. Whole chunks stay together, and kernels are fast on those.
+# the $r$-th from the end. Chunks stay whole, and kernels are fast on whole chunks.
 
 # %%
 from parallel_by_hand.context_parallel.chunks import zig_zag
@@ -282,9 +282,10 @@ timeline.plot(stamp="simulated", height=2.4)
 draw_work({"in order": in_order, "zig-zag": zig_zag})
 
 # %% [markdown]
-# **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 instead of
-# 14 at most. A text of several documents is dealt document by document, or by counted cost;
-# torch 2.13 has code for both.
+# **With zig-zag, all ranks compute equally much, in every step of the ring**: 8 pairs of
+# chunks in all, where the last rank had 14. Documents packed into one text should not see
+# each other; then each is dealt by itself, or blocks are dealt by counted work. Torch 2.13
+# has private code for both.
 
 # %% [markdown] tags=["instructor"]
 # ## The way back: 6 minutes
@@ -297,9 +298,9 @@ draw_work({"in order": in_order, "zig-zag": zig_zag})
 # %% [markdown]
 # ## The way back
 #
-# Autograd could write the backward, if `pass_on` sent gradients to the left: 16a's pair of
-# what goes forward and what goes back. It is right. But what does a rank keep for it? We
-# count in units of its queries' bytes, so its queries, keys and values are 3:
+# Autograd could do the backward if `pass_on` had one that sends gradients to the left, its
+# conjugate, as in 16a. The gradients are right. But what does a rank keep for it? We count
+# in units of its queries' bytes, so its queries, keys and values are 3:
 
 # %%
 from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
@@ -310,14 +311,16 @@ for ranks in (1, 2, 4):
     print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
 
 # %% [markdown]
-# Four ranks hold a quarter of the text each, and keep half of what one rank keeps: all
-# keys, values and scores that have come by. The ring forgets nothing.
+# With four ranks, the unit is a quarter of one rank's. So each holds a quarter of these 64
+# positions, and keeps half of what one rank keeps, 9.2 of 18.9: everyone's keys and values,
+# all scores of its queries, and the mixtures that it has merged. The longer the text, the
+# more scores: with 1,024 positions, each of four ranks would keep 172.
 
 # %% [markdown]
 # So we compute the scores again, as in 15b. With the log-sum $L$ of *all* keys, a
 # piece's part of the softmax is $p = e^{\text{score} - L}$, without looking at any
-# other piece. Let $g$ be the gradient of a mixture $o$. Then a value gets $p\,g$, and a
-# score $p\,(g \cdot v - g \cdot o)$:
+# other piece. Let $g$ be the gradient of a mixture $o$. Then the gradient of a value $v$
+# grows by $p\,g$, and that of its score is $p\,(g \cdot v - g \cdot o)$:
 
 # %%
 show(seen_keys.gradients_of_piece)
@@ -327,12 +330,12 @@ show(seen_keys.gradients_of_piece)
 #
 # Every rank calls `gradients_round(query, key, value, seen, gradient)`, all (positions, d).
 # `seen` is the pair (mixed, log_sum) of its queries over *all* keys, and `gradient` that of
-# mixed. It returns the gradients of *its own* query, key and value, without a mask.
-# `gradients_of_piece` takes the same and gives one piece's parts. At no time does a rank
-# hold all keys.
+# mixed. It returns the gradients of *its own* query, key and value. There is no mask. With
+# one piece's key and value, `gradients_of_piece` gives what that piece adds. At no time
+# does a rank hold all keys.
 #
 # By hand first: on three ranks, where are rank 0's keys when all queries have seen them,
-# and how many passes from home?
+# and how many more passes take them home?
 # <!-- exercise: 16c-home -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -360,9 +363,9 @@ show(seen_keys.gradients_of_piece)
 # %% [markdown] tags=["instructor"]
 # ## Exercise 3, bring them home: 15 minutes
 #
-# Expected: no pass at the end, so every rank has its left neighbour's... ask whose. And
-# gradients that stay while the keys travel: each rank then adds up gradients of different
-# keys.
+# Expected: no pass at the end, so every rank returns its right neighbour's gradients: ask
+# whose they are. And gradients that stay while the keys travel: each rank then adds up
+# gradients of different keys.
 
 # %% exercise="16c-home"
 from parallel_by_hand.context_parallel.seen_keys import gradients_of_piece
@@ -387,12 +390,15 @@ check("16c-home", gradients_round)
 
 # %% [markdown] tags=["why"]
 # <!-- why: 16c-home -->
-# Why it works: what a key has caused is known where it was seen, on all ranks. The sum is
-# made on the way: each rank adds its part to what arrives. After N − 1 passes the sum is
+# Why it works: each rank knows its own queries' part of a key's gradient. The sum is made
+# on the way: each rank adds its part to what arrives. After N − 1 passes the sum is
 # complete, one rank to the left of its home, so one more pass is needed. Keys and values
 # need not come along then.
 #
 # By hand: on rank 2, two passes from rank 0. One more pass to the right leads home.
+
+# %% [markdown]
+# Which ranks have added to the gradients of whose keys:
 
 # %%
 draw_journey(ranks=4, back=True)
@@ -401,7 +407,7 @@ draw_journey(ranks=4, back=True)
 # ## Two other ways: 6 minutes
 #
 # Four people with four heads each: either everyone copies everyone's keys, or each takes
-# one head of everybody. Let the class count sheets.
+# one head from everybody. Let the class count sheets.
 #
 # When late: only the table.
 
@@ -409,15 +415,16 @@ draw_journey(ranks=4, back=True)
 # ## Two other ways
 #
 # *Gather*: an all-gather brings all keys and values to all ranks, and a reduce-scatter
-# brings their gradients home. Queries and mixtures stay cut. Llama 3 was trained in this way.
+# brings their gradients home. Queries and mixtures stay cut. Llama 3 learned its
+# long texts in this way.
 #
 # *Exchange heads*: an all-to-all turns all heads of own positions into own heads of all
 # positions. The attention needs no other rank, and a second all-to-all leads back. It is
 # called **Ulysses** (Jacobs et al., 2023).
 
 # %% [markdown]
-# Count forward on four ranks. In the ring, a rank passes its keys and values on three
-# times, 2 · 3 = 6 units. In the exchange it has queries, keys, values and mixtures, and
+# Count forward on four ranks. In the ring, a rank passes keys and values on three times,
+# 2 · 3 = 6 units. In the exchange it has queries, keys, values and mixtures, and
 # keeps a quarter of each. How many times as much does the ring send?
 
 # %%
@@ -440,16 +447,16 @@ for way, bill in bills.items():
 reveal("16c-heads", bills["ring"]["forward"] / bills["heads"]["forward"], computed=True)
 
 # %% [markdown]
-# **The ring keeps its own part only and sends most; heads send least.** With $N$ ranks the
-# ring sends $N/2$ times as much forward. It sends keys again in backward, and their
-# gradients. All three compute scores twice. A ring's messages can travel while a rank
-# computes; our ranks wait.
+# **Ring and heads keep their own part only; the ring sends most, heads send least.** With
+# $N$ ranks the ring sends $N/2$ times as much forward as heads do. In backward it sends keys
+# and values again, and their gradients. All three compute scores twice. A ring's messages
+# can travel while a rank computes; our ranks wait.
 
 # %% [markdown]
-# Heads set a limit: no more ranks than heads of queries. In many of today's models several
-# of these share one head of keys and values. Then a gather or a ring has less to send. The
-# exchange must send such a head to several ranks where there are more ranks than heads of
-# keys. Here are eight heads of queries, on four ranks:
+# Heads set a limit: no more ranks than heads of queries. In *grouped-query attention*,
+# several heads of queries share one head of keys and values. Then a gather or a ring has
+# less to send. With more ranks than heads of keys, the exchange must send each of these to
+# several ranks. Here are eight heads of queries, on four ranks:
 
 
 # %%
@@ -466,24 +473,24 @@ for (of_keys, way), bill in run_ranks(bills_with_fewer_heads, world_size=4)[0].i
     print(f"{of_keys} heads of keys, {way}: {bill['forward']:4.2f} forward, {right}")
 
 # %% [markdown]
-# **With few heads of keys, the gather sends less than the exchange.**
+# **With two heads of keys, the gather sends less than the exchange.**
 
 # %% [markdown] tags=["instructor"]
 # ## A whole model: 6 minutes
 #
-# Ask which parameters have to be summed, and who has seen what. All of them, as in data
-# parallel: a rank has seen its own positions.
+# Ask which gradients have to be summed. All of them, as in data parallel: a rank has seen
+# its own positions only.
 #
 # When late: skip the guess, and show the table of mistakes.
 
 # %% [markdown]
 # ## A whole model
 #
-# We train 16b's model of pixels. All parameters are whole on each rank, and each sees its
-# positions only. So an all-reduce sums all gradients, as in data parallel. Of the 32
-# labels in a text, the first twelve do not count: they are the *prompt*, given to the
-# model. Tokens, labels and *places*, the numbers of the positions in the whole text, are
-# dealt in zig-zag, all alike. Each rank sums its losses, and divides by `all_counted`:
+# Now 16b's model of pixels. Each rank has all parameters, and sees its own positions only.
+# So an all-reduce sums all gradients, as in data parallel. Of the 32 labels in a text, the
+# first twelve do not count: they belong to the *prompt*, which is given to the model.
+# Tokens, labels and *places*, the numbers of the positions in the whole text, are dealt in
+# zig-zag, all alike. Each rank sums its losses, and divides by `all_counted`:
 
 # %%
 from parallel_by_hand.context_parallel import context_model
@@ -503,8 +510,8 @@ for way, found in run_ranks(three_models)[0].items():
 # **All three give the loss and all gradients of the whole text.** Two ranks have 16
 # positions of each text. In chunks of eight, rank 0 has the first and the last, and so
 # eight tokens that count. Rank 1 has twelve. Suppose that each rank takes the mean of its
-# own tokens, and the ranks average these. How much more does a token on rank 0 count than
-# one on rank 1?
+# own tokens, and the ranks average these means. How many times as much does a token on
+# rank 0 count as one on rank 1?
 
 # %%
 guess("16c-weight", None, "Weight of rank 0's tokens, divided by rank 1's?", "×")
@@ -524,11 +531,12 @@ counted = [of_rank["mean of means"]["counted"] for of_rank in (rank_0, rank_1)]
 reveal("16c-weight", counted[1] / counted[0], computed=True)
 
 # %% [markdown]
-# No loss looks wrong; the gradients are off by that share of the largest one. Places
-# that start at 0 on every rank tell the model that the text begins twice. Labels that
-# are dealt in another way ask for the wrong words. And **the mean of the ranks' means
-# weighs tokens by who holds them**: the mistake of lessons 8 and 11a. Divide sums by
-# the number of *all* tokens that count. A rank that holds only a prompt has 0/0.
+# No loss looks wrong. Only gradients compared with those of a whole text tell; some of them
+# are off by these shares of the largest one. Places that start at 0 on every rank tell the
+# model that the text begins twice. Labels that are dealt in another way ask for the wrong
+# words. And **the mean of the ranks' means gives tokens on different ranks different
+# weights**: the mistake of lessons 8 and 11a. On a rank that holds only a prompt, the mean is
+# 0/0. So divide sums by the number of *all* tokens that count.
 
 # %% [markdown] tags=["instructor"]
 # ## Tokens in a pipeline: 3 minutes
@@ -556,9 +564,9 @@ draw_schedule(timetable([flow] * 3))
 
 # %% [markdown]
 # Later slices look at the keys of earlier ones. So **slices go back in reverse order**: a
-# slice's keys have their whole gradient only after all slices behind it. 15a's
-# micro-batches may go back in any order. Later slices also compute more, so they are made
-# shorter.
+# slice's keys have their whole gradient only after the backward of all later slices. 15a's
+# micro-batches may go back in any order. Later slices also compute more, so TeraPipe makes
+# them shorter.
 
 # %% [markdown] tags=["instructor"]
 # ## The library: 2 minutes
@@ -568,7 +576,7 @@ draw_schedule(timetable([flow] * 3))
 # %% [markdown]
 # ## The library's call
 #
-# In torch 2.13 it is a context:
+# In torch 2.13 it is a context manager, still experimental:
 #
 # ```
 # from torch.distributed.tensor.experimental import context_parallel
@@ -581,8 +589,9 @@ draw_schedule(timetable([flow] * 3))
 # It cuts the buffers, in zig-zag if $2N$ divides the text, and replaces
 # `scaled_dot_product_attention`. By default keys and values are *gathered*, forward and
 # again backward; `set_rotate_method("alltoall")` lets them go round. Their gradients always
-# go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens is left to
-# you. It needs a GPU's kernels: **on a CPU, causal attention fails in it.**
+# go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens and the sum
+# of the parameters' gradients are left to you. It needs a GPU's kernels: **on a CPU, causal
+# attention fails in it.**
 #
 # Megatron-LM has `--context-parallel-size`, and DeepSpeed has Ulysses. In JAX, `shard_map`
 # and `ppermute` make a ring.
@@ -592,25 +601,29 @@ draw_schedule(timetable([flow] * 3))
 #
 # * A mixture and a log-sum merge what a query has seen. Keys and values go round; their
 #   gradients travel with them, and one step further.
-# * Causal work is a triangle. In zig-zag all ranks do the same share.
-# * A ring keeps least, an exchange of heads sends least, a gather is the simplest.
+# * Causal work is a triangle. In zig-zag all ranks do equally much of it.
+# * Ring and exchange of heads keep least. The exchange sends least unless heads of keys
+#   are few; a gather is the simplest.
 # * Tokens, labels and places are dealt alike, and tokens weigh alike.
+# * Cut texts only if one does not fit on a rank, or if there are fewer texts than ranks:
+#   data parallel sends no keys.
 
 # %% [markdown]
-# **The scorecard** of one attention over $N$ ranks, in units of a rank's queries:
+# **The scorecard** of one attention over $N \geq 2$ ranks, with as many heads of keys as of
+# queries, in units of the bytes of a rank's queries:
 #
 # | | |
 # |---|---|
 # | equal to one process | loss and all gradients, up to rounding |
-# | each rank sends, there and back | ring $6N - 4$, gather $4(N-1)$, heads $8(N-1)/N$; all gradients once, as in data parallel |
+# | each rank sends, there and back | ring $6N - 4$, gather $4(N-1)$, heads $8(N-1)/N$; and an all-reduce of all parameters' gradients, as in data parallel |
 # | memory: parameters, gradients, optimiser | whole on every rank |
-# | memory: activations | $1/N$ of the positions; kept by attention: ring and heads 4, gather $2N + 2$ |
-# | idle share | the time of the messages, which ours do not hide; in order, the first ranks wait as well |
+# | memory: activations | $1/N$ of the positions; kept by attention: ring and heads 4, gather $2N + 2$, and a log-sum for each query |
+# | idle share | the time of the messages, which our ranks do not hide; in order, also the wait for the last rank |
 # | if one rank dies | its positions are gone; the others get an error or wait |
 
 # %% [markdown]
-# In a terminal, `python demos/context_parallel/ring_attention.py --help` takes longer texts,
-# other deals and fewer heads of keys.
+# In a terminal, `python demos/context_parallel/ring_attention.py --help` shows how to ask for
+# longer texts, the other deal and fewer heads of keys.
 #
 # ## Next
 #

@@ -16,7 +16,7 @@ from sidebyside import MessageMeter, device
 class RoundNotes(NamedTuple):
     """What came back on one rank, what it should be, and what the rank has sent."""
 
-    got: object  # tensors, or what is none
+    got: object  # tensors, or names of other types
     expected: object  # a tensor, or three of them
     bytes_sent: int
     largest: int  # numbers in the largest tensor that was made
@@ -25,7 +25,7 @@ class RoundNotes(NamedTuple):
 
 
 class LargestTensor(TorchDispatchMode):
-    """`numbers` is how many the largest tensor holds that torch makes inside."""
+    """`numbers` is the size of the largest tensor that torch makes inside."""
 
     numbers = 0
 
@@ -38,7 +38,7 @@ class LargestTensor(TorchDispatchMode):
 
 
 def _plain(value: object) -> object:
-    """Tensors on the CPU, a tuple as a list, and of all else its type's name."""
+    """Tensors on the CPU, a tuple as a list, and the type's name of all else."""
     if isinstance(value, tuple | list):
         return [_plain(part) for part in value]
     return value.detach().cpu() if isinstance(value, Tensor) else type(value).__name__
@@ -77,7 +77,7 @@ def _own(tensor: Tensor) -> Tensor:
     return tensor.chunk(dist.get_world_size())[dist.get_rank()].contiguous()
 
 
-SIZES = (3, 2), (6, 5)  # positions on each rank, numbers at each
+SIZES = (3, 2), (12, 4)  # positions on each rank, numbers at each
 
 
 def try_attention_rounds(attend_round: Callable) -> list[RoundNotes]:

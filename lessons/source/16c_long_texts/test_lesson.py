@@ -47,8 +47,11 @@ def test_in_zig_zag_all_ranks_compute_alike_in_every_step(ranks):
 
 
 def test_in_order_the_last_rank_of_four_does_seven_times_the_work():
-    work = [sum(of_rank) for of_rank in pairs_to_compute(DEALS["in order"], 4, 2**17)]
+    pairs = pairs_to_compute(DEALS["in order"], 4, 2**17)
+    work = [sum(of_rank) for of_rank in pairs]
     assert work[3] / work[0] == pytest.approx(7, abs=0.01)
+    slowest_in_each_step = map(max, zip(*pairs, strict=True))
+    assert sum(slowest_in_each_step) == work[3], "the last rank waits for nobody"
     everything = 2**17 * (2**17 + 1) // 2
     for deal in DEALS.values():
         assert sum(map(sum, pairs_to_compute(deal, 4, 2**17))) == everything
@@ -72,13 +75,15 @@ def test_the_scorecard_is_what_the_meter_says(n):
 
 def test_by_autograd_four_ranks_keep_half_of_what_one_keeps():
     """The unit is what a rank's queries take, on four ranks a quarter of the whole."""
-    one, four = (
-        run_ranks(bill_of_way, "ring, by autograd", world_size=n)[0] for n in (1, 4)
+    one, four, of_longer_text = (
+        run_ranks(bill_of_way, "ring, by autograd", *deal, world_size=n)[0]["kept"]
+        for n, deal in ((1, ()), (4, ()), (4, ("zig-zag", 1024)))
     )
-    assert four["kept"] / 4 == pytest.approx(one["kept"] / 2, rel=0.05)
+    assert four / 4 == pytest.approx(one / 2, rel=0.05)
+    assert round(of_longer_text) == 172
 
 
-def test_with_few_heads_of_keys_the_gather_sends_less_than_the_exchange():
+def test_with_two_heads_of_keys_the_gather_sends_less_than_the_exchange():
     found = {
         way: run_ranks(bill_of_way, way, "zig-zag", 64, 8, 2, world_size=4)[0]
         for way in ("gather", "heads")

@@ -77,6 +77,16 @@ def dispatch_with_counts_of_chosen_experts(chosen, experts, capacity):
     return places, chosen.flatten()[places].unique(return_counts=True)[1]
 
 
+@wrong(
+    "16d-dispatch",
+    advice="places and counts, two tensors",
+    note="They leave a list, a tensor for each expert, and do not join them.",
+)
+def dispatch_to_a_list(chosen, experts, capacity):
+    places, counts = routing.dispatch(chosen, experts, capacity)
+    return places.split(counts.tolist()), counts
+
+
 @right("16d-dispatch")
 def dispatch_by_queues(chosen, experts, capacity):
     queues = [[] for _ in range(experts)]
@@ -158,6 +168,15 @@ def combine_with_places_as_tokens(answers, places, gates):
     weighted = gates.flatten()[places, None] * answers
     total = answers.new_zeros(len(gates), answers.shape[1])
     return total.index_add(0, places, weighted)
+
+
+@wrong(
+    "16d-combine",
+    advice="which gate, and what else scales it",
+    note="They take each token's first gate, also for its second choice.",
+)
+def combine_with_first_gates(answers, places, gates):
+    return routing.combine(answers, places, gates[:, :1].expand_as(gates))
 
 
 @right("16d-combine")

@@ -9,7 +9,7 @@ from sidebyside.exercises.rank_trials import expect_tensor, run_trial
 
 from .meshes_of_experts import GradientNotes, try_complete_gradients
 
-CLOSE = 1e-6
+CLOSE = 1e-5  # in 32 bits
 
 # 16d-dispatch -------------------------------------------------------------------------
 
@@ -39,13 +39,9 @@ def _try_dispatch(dispatch, chosen: Tensor, experts: int, capacity: int) -> None
         got = dispatch(chosen, experts, capacity)
         think = "what is to be returned: places and counts, two tensors"
         pair = isinstance(got, tuple | list) and len(got) == 2
-        expect(pair, got=got, think=think)
-        places, counts = (
-            part.tolist() if isinstance(part, Tensor) else part for part in got
-        )
-        expect(
-            isinstance(places, list) and isinstance(counts, list), got=got, think=think
-        )
+        tensors = pair and all(isinstance(part, Tensor) for part in got)
+        expect(tensors, got=got, think=think)
+        places, counts = (part.tolist() for part in got)
         _expect_places(expect, places, right[0].tolist(), chosen, capacity)
         think = "how many choices each expert keeps, also an expert that nobody chooses"
         if counts == routing.choices_of_experts(chosen, experts).tolist():
@@ -81,13 +77,13 @@ def _expect_places(expect, got: list, right: list, chosen: Tensor, capacity) -> 
 @exercise("16d-combine")
 def check_16d_combine(combine):
     for tokens, k, experts, capacity, width in [
-        (8, 2, 4, 3, 3), (5, 2, 3, 9, 4), (7, 1, 4, 2, 5), (6, 3, 4, 1, 2),
+        (7, 2, 4, 3, 3), (5, 2, 3, 9, 4), (8, 1, 4, 2, 5), (6, 3, 4, 1, 2),
     ]:  # fmt: skip
         generator = torch.Generator().manual_seed(tokens)
         chosen = torch.rand(tokens, experts, generator=generator).topk(k).indices
         places, _ = routing.dispatch(chosen, experts, capacity)
-        answers = torch.randn(len(places), width, generator=generator).double()
-        gates = torch.rand(tokens, k, generator=generator).double() + 0.1
+        answers = torch.randn(len(places), width, generator=generator)
+        gates = torch.rand(tokens, k, generator=generator) + 0.1
         gates = gates / gates.sum(1, keepdim=True)
         call = f"combine: {tokens} tokens with {k} choices each, {len(places)} kept"
         _try_combine(combine, answers, places, gates, call)
@@ -108,7 +104,7 @@ def _try_combine(combine, answers, places, gates, call: str) -> None:
         shape = getattr(got, "shape", None)
         think = "which rows the result has: one for each token"
         expect(shape == expected.shape, got=f"shape {shape}", think=think)
-        think = _why_combined_otherwise(got, answers, places, gates)
+        think = _why_combined_otherwise(got, expected, answers, places, gates)
         expect_tensor(expect, "the result", got, expected, think, CLOSE)
         think = "what of your code autograd can follow"
         expect(got.requires_grad, got="a result without gradient", think=think)
@@ -121,7 +117,7 @@ def _try_combine(combine, answers, places, gates, call: str) -> None:
             expect_tensor(expect, where, one.grad, other.grad, think, CLOSE)
 
 
-def _why_combined_otherwise(got, answers, places, gates) -> str:
+def _why_combined_otherwise(got, expected, answers, places, gates) -> str:
     """What to think about, if this is not the right result."""
     plain = routing.combine(answers, places, torch.ones_like(gates))
     used = torch.zeros_like(gates).flatten().index_fill(0, places, 1).view_as(gates)
@@ -133,7 +129,10 @@ def _why_combined_otherwise(got, answers, places, gates) -> str:
         return "the gates of what was dropped: do the others grow?"
     if torch.allclose(got, in_order):
         return "the order of the answers: it is that of places, not of the text"
-    return "what happens to a token that has two answers: are they added?"
+    alone = (places // gates.shape[1]).bincount(minlength=len(gates)) == 1
+    if torch.allclose(got[alone], expected[alone]):
+        return "what happens to a token that has two answers: are they added?"
+    return "a token with one answer: which answer, which gate, and what else scales it"
 
 
 # 16d-who-sums -------------------------------------------------------------------------
@@ -175,4 +174,4 @@ def _expect_gradient(expect, rank: int, note: GradientNotes) -> None:
     if note.name.startswith("experts."):
         think = "which ranks have the same expert, and whether ranks with other ones "
         think += "have anything to add"
-    expect_tensor(expect, where, got, right, think, CLOSE)
+    expect_tensor(expect, where, got, right, think)

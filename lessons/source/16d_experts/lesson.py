@@ -32,8 +32,8 @@
 #
 # A **router** has a row of weights for each expert. Its product with a token, put
 # through a sigmoid, is the token's *score* for this expert. The $k$ highest scores
-# choose. These $k$ scores, divided by their sum, are the *gates*: how much each answer
-# counts. Forget `bias` for now: it is 0.
+# choose. These $k$ scores, divided by their sum, are the *gates*: how much each
+# expert's answer counts. Forget `bias` for now: it is 0.
 
 # %%
 import torch
@@ -129,15 +129,13 @@ draw_shares(shares)
 # **Both ways keep all eight busy, and the text's loss stays within 0.05.** It does not
 # fall further: in 200 steps, eight busy experts learn no more here than two or three.
 #
-# What do they learn? Of the model with the bias, who reads what:
+# What do they learn? If characters meant nothing to the router, any two experts would
+# have 25 % of a character's choices. With the bias, its two favourites have:
 
-# %% tags=["nbval-ignore-output"]
-from parallel_by_hand.experts.text_experts import moby_dick_tokens
-
-alphabet, _ = moby_dick_tokens()
-for expert, readers in enumerate(runs["bias"].by_character.T):
-    most = [f"{alphabet[place]!r}" for place in readers.topk(4).indices]
-    print(f"expert {expert} reads most often {' '.join(most)}")
+# %%
+by_character = runs["bias"].by_character
+favourites = by_character.topk(2).values.sum() / by_character.sum()
+print(f"{100 * favourites:.0f} % of the choices")
 
 # %% [markdown] tags=["instructor"]
 # ## A capacity: 5 minutes
@@ -150,9 +148,9 @@ for expert, readers in enumerate(runs["bias"].by_character.T):
 # %% [markdown]
 # ## A capacity
 #
-# Many programs give each expert room for a fixed number of choices, its **capacity**:
-# so many times its fair share. The choices beyond it are **dropped**. A token that
-# loses all its choices passes the layer unchanged, by the $x +$ around it.
+# Many programs give each expert room for a fixed number of choices, its **capacity**, a
+# multiple of its fair share. The choices beyond it are **dropped**. The layer adds the
+# answers to $x$, so a token that loses all its choices passes unchanged.
 
 # %%
 from parallel_by_hand.experts.text_experts import share_dropped
@@ -379,7 +377,8 @@ for ranks in (1, 2, 4):
 from parallel_by_hand.experts.beside_whole import NO_LIMIT, sum_over_everyone
 
 show(sum_over_everyone)
-settings = 2, NO_LIMIT, 0.0, sum_over_everyone  # two copies of the experts
+copies, balance_weight = 2, 0.0
+settings = copies, NO_LIMIT, balance_weight, sum_over_everyone
 found = run_ranks(compare_with_whole, *settings, world_size=4)
 for kind in ("shared", "experts"):
     print(f"gradients of {kind}: as in the whole", max(x[kind] for x in found) < 1e-12)
@@ -387,8 +386,9 @@ for kind in ("shared", "experts"):
 # %% [markdown]
 # **Averaged over everyone, shared gradients are right and experts' gradients are
 # wrong**: different experts have been added up. No error is raised, for their shapes
-# are equal. **Torch's `DistributedDataParallel` would also copy rank 0's experts over
-# all others when it begins.**
+# are equal; a step beside the whole layer shows it. **Torch's
+# `DistributedDataParallel` would also copy rank 0's experts over all others when it
+# begins.**
 
 # %% [markdown]
 # ## Exercise 3: who sums which gradient?
@@ -400,8 +400,8 @@ for kind in ("shared", "experts"):
 # `replicas` is the process group of the ranks that have this rank's experts. Experts'
 # parameters have names that begin with `experts.`
 #
-# By hand first: four ranks as above. Say that each rank's loss has the gradient 1 for a
-# number of expert 0. What does rank 0 hold after backward, and in the end?
+# By hand first: four ranks as above. Each loss alone gives one weight of expert 0 the
+# gradient 1. What does rank 0 hold after backward, and in the end?
 # <!-- exercise: 16d-who-sums -->
 #
 # <details><summary>Hint 1: a question</summary>
@@ -517,7 +517,7 @@ from parallel_by_hand.model_parallel.transformer_block import print_block_table
 rows = {"one rank": run_ranks(cost_of_experts, "one rank", world_size=1)}
 for way in ("DDP", "tensor", "experts"):
     rows[way] = run_ranks(cost_of_experts, way, world_size=4)
-print_block_table({way: ranks[:2] for way, ranks in rows.items()})
+print_block_table({way: ranks[:2] for way, ranks in rows.items()})  # in bytes
 more = run_ranks(cost_of_experts, "experts", 32, world_size=4)
 sent = [sum(rank.sent for rank in ranks) for ranks in (more, rows["experts"])]
 reveal("16d-bytes", sent[0] / sent[1], computed=True)
@@ -541,8 +541,9 @@ reveal("16d-bytes", sent[0] / sent[1], computed=True)
 # ## A hot expert
 #
 # Rank 0 has the experts 0 and 1, rank 1 has 2 and 3, and so on. All wait in the
-# all-to-all for the rank with most visitors. Here a step is the experts' part alone. Take the shares from the first picture:
-# how many times as long does a step take as with equal shares?
+# all-to-all for the rank with most visitors. Here a step is the experts' part alone.
+# Take the shares from the first picture: how many times as long does a step take as
+# with equal shares?
 
 # %%
 guess("16d-hot", None, "Time without balance, divided by time with equal shares?", "×")
@@ -659,6 +660,8 @@ run_ranks(rows_by_library)
 # * Shared gradients are summed over all ranks, experts' over those that have the same;
 #   both are divided by all.
 # * A rank that counts its own choices alone trains another model.
+# * Expert parallel is for experts that do not fit on each rank, or whose gradients cost
+#   more than the tokens' journeys. Otherwise DDP is simpler, and has no hot rank.
 #
 # **The scorecard** of one layer: $T$ tokens of width $h$, $k$ choices, $\Psi$
 # parameters, nearly all in experts, over $N$ ranks; ZeRO-3 is lesson 17b's, computed:
@@ -669,7 +672,7 @@ run_ranks(rows_by_library)
 # | numbers each rank sends per step, times $(N-1)/N$ | $2\Psi$ | $4Th + 2kT$ | $3\Psi$ | about $4kTh/N$ |
 # | memory: parameters, gradients, optimiser | $1$ | $1/N$ | $1/N$ | $1/N$ |
 # | memory: activations | $1/N$ | hidden $1/N$, the rest whole | $1/N$ | $1/N$ if balanced |
-# | idle share | its all-reduce | its all-reduces | its gathers | the busiest rank's lead, and the all-to-alls |
+# | idle share | its all-reduce | its all-reduces | its gathers | waiting for the busiest rank, and the all-to-alls |
 # | if one rank dies | the others have all | neurons gone | a shard gone | its experts gone, unless there are replicas |
 
 # %% [markdown]

@@ -177,8 +177,8 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
     expect(
         cost == best,
         got=f"{got}, which costs {cost} seconds; {best} are enough",
-        think="which choices fit, and which of these is the cheapest: a rule of thumb "
-        "misses some",
+        think="which choices fit, also those that fill the budget, and which of these "
+        "is the cheapest: a rule of thumb misses some",
     )
 
 

@@ -66,7 +66,7 @@ class WatchedGathers:
 def make_stack_to_gather() -> nn.Sequential:
     torch.manual_seed(0)
     units = [nn.Sequential(nn.Linear(*p), nn.Tanh()) for p in pairwise(WIDTHS)]
-    return nn.Sequential(*units).to(device(), torch.double)
+    return nn.Sequential(*units).to(device())
 
 
 def try_gather_free(functions: dict) -> list[GatheredStepNotes]:
@@ -109,7 +109,7 @@ def _take_gathered_step(model, whole, units, watched, step: int) -> GatheredStep
     rank, ranks = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator().manual_seed(step)
     shape = 3 * ranks, WIDTHS[0]
-    x = torch.randn(shape, generator=generator, dtype=torch.double).to(device())
+    x = torch.randn(shape, generator=generator).to(device())
     (whole(x).square().sum() / ranks).backward()
     complaint, ledger = "", GatheredLedger(units)
     dist.barrier()

@@ -94,6 +94,15 @@ def keeps_the_padding(shapes, ranks, rank):
     return bytes_by(shapes, ranks, rank, cut=lambda rows: ceil(rows / ranks))
 
 
+@wrong(
+    "17c-bytes",
+    advice="first the bytes that are kept",
+    note="Right numbers in the wrong order.",
+)
+def gathered_first(shapes, ranks, rank):
+    return bytes_by(shapes, ranks, rank)[::-1]
+
+
 @right("17c-bytes")
 def by_chunks(shapes, ranks, rank):
     tensors = [torch.empty(shape, device="meta") for shape in shapes]
@@ -223,6 +232,15 @@ def the_last_again(model, losses, gathers, scatters):
     in_a_table(model, [*losses, losses[-1]], gathers, scatters)
 
 
+@wrong(
+    "17c-switches",
+    advice="followed by its own backward",
+    note="All forwards first: a block that is still whole then is gathered less often.",
+)
+def forwards_first(model, losses, gathers, scatters):
+    sum(loss() for loss in losses).backward()
+
+
 @right("17c-switches")
 def in_a_table(model, losses, gathers, scatters):
     m = len(losses)
@@ -263,7 +281,7 @@ for one, other, advice, note in (
     ("P", "S", "how many gathers", "The most common one: both gather everything."),
     ("R", "T", "what it says of the shards", "Both keep many parameters."),
     ("P", "R", "how many gathers", "One unit, they think, is what is not cut."),
-    ("Q", "S", "column gradients", "Whole is whole: look at the column's name."),
+    ("Q", "S", "column `gradients`", "Whole is whole: look at the column's name."),
 ):
     name = f"{one}_for_{other}".lower()
     wrong("17c-faults", advice=advice, note=note, name=name)(mixed_up(one, other))
@@ -273,6 +291,12 @@ wrong(
     note="The one that is not there: it changes no column that is twice as large.",
     name="mixed_precision",
 )(FAULTS | {"T": "mixed precision"})
+wrong(
+    "17c-faults",
+    advice="as the text spells them",
+    note="Another spelling of a fault that is right.",
+    name="misspelt",
+)(FAULTS | {"T": "optimizer first"})
 wrong(
     "17c-faults",
     advice="the keys P, Q, R, S and T",

@@ -36,7 +36,8 @@ def check_17c_bytes(unit_bytes):
         for shapes in UNITS:
             for rank in range(ranks):
                 call = f"unit_bytes({shapes}, {ranks}, {rank})"
-                with trying(call, think="ranks that have no row") as expect:
+                think = "shapes of one to three sizes, and ranks that have no row"
+                with trying(call, think=think) as expect:
                     got = unit_bytes(list(shapes), ranks, rank)
                     right = bytes_of_unit(shapes, ranks, rank)
                     _expect_bytes(expect, got, right, shapes, ranks)
@@ -44,22 +45,24 @@ def check_17c_bytes(unit_bytes):
 
 def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
     numbers = list(map(as_number, got)) if isinstance(got, tuple | list) else []
+    swapped = tuple(numbers) == right[::-1] != right
     expect(
-        len(numbers) == 2 and None not in numbers,
+        len(numbers) == 2 and None not in numbers and not swapped,
         got=got,
-        think="what is asked for: two numbers, the bytes that are kept, and gathered",
+        think="what is asked for: two numbers, first the bytes that are kept, then "
+        "those of the gathered unit",
     )
     (kept, gathered), (right_kept, right_gathered) = numbers, right
-    share = kept / right_kept if right_kept else 0
+    each = 16 * kept / right_kept if right_kept else 0
     even = all(rows % ranks == 0 for rows, *_ in shapes)
     expect(
         kept == right_kept,
         got=f"{got}; it keeps {right_kept} bytes",
         think="what there is for each number that a rank keeps: the shard, its "
-        f"gradient, two averages, and in how many bits; this is {16 * share:g} for each"
-        if even
-        else "which rows this rank has: the same number for all ranks, rounded up, and "
-        "for the last ones what is left",
+        f"gradient, two averages, and in how many bits; this is {each:g} for each"
+        if even and each.is_integer()
+        else "which rows of each parameter this rank has: as many for all, rounded up, "
+        "and for the last ones what is left; and how many numbers a row has",
     )
     exact = 2 * sum(prod(shape) for shape in shapes)
     expect(
@@ -67,7 +70,8 @@ def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
         got=f"{got}; the gathered unit has {right_gathered} bytes",
         think="the padding: how many rows a gathered parameter has"
         if gathered == exact
-        else "in how many bits parameters are gathered, and how many rows there are",
+        else "in how many bits parameters are gathered, and how many rows there are: "
+        "as many for each rank",
     )
 
 
@@ -89,7 +93,7 @@ CASES = [
 def check_17c_switches(backward_of_parts):
     of_two_parts = [case for case in CASES if case.parts == 2]
     for ranks, cases in {2: CASES, 3: of_two_parts}.items():
-        think = "when a parameter is whole, and what the switches take: True or False"
+        think = "the three switches, each True or False, and the functions in losses"
         with trying(f"one step in {ranks} ranks", think=think):
             found = run_trial(try_traffic, backward_of_parts, cases, ranks=ranks)
         for case, notes in zip(cases, found[0], strict=True):
@@ -114,7 +118,9 @@ def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
         set(notes.gathers) == {case.gathers},
         got=f"the blocks are gathered {notes.gathers} times",
         think="the two reshard switches: after which use a block is freed, and when "
-        "the switch must be set for that",
+        "the switch must be set for that"
+        if len(set(notes.gathers)) == 1
+        else "whether each forward is followed by its own backward",
     )
     expect(
         notes.gap < 1e-5,
@@ -141,11 +147,11 @@ FAULTS = {
     "T": "optimiser first",
 }
 COLUMNS = {  # what to look at in each program
-    "P": "gathered, and how many gathers there are for how many units",
-    "Q": "gradients",
-    "R": "the number of gathers: what it says of the shards",
-    "S": "gathered, and how many gathers there are for how many units",
-    "T": "optimiser: which parameters have had a gradient",
+    "P": "`whole`, and how many gathers there are for how many units",
+    "Q": "`gradients`",
+    "R": "`gathers`: what it says of the shards",
+    "S": "`whole`, and how many gathers there are for how many units",
+    "T": "`optimiser`: which parameters have had a gradient",
 }
 
 
@@ -156,6 +162,12 @@ def check_17c_faults(faults):
             isinstance(faults, dict) and set(faults) == set(FAULTS),
             got=faults,
             think="what is asked for: a dictionary with the keys P, Q, R, S and T",
+        )
+        names = *FAULTS.values(), "mixed precision"
+        expect(
+            all(fault in names for fault in faults.values()),
+            got=faults,
+            think="the names of the six faults, as the text spells them",
         )
     for program, fault in FAULTS.items():
         with trying(f"program {program}") as expect:

@@ -65,7 +65,9 @@ print("both ranks have drawn the same shard:", all(equal))
 
 # %% [markdown]
 # The whole model has 401,192 bytes, and stands beside its first shards. **With the meta
-# device, only rank 0, which sends the weights, ever holds all of it.**
+# device, only rank 0, which sends the weights, ever holds all of it.** Each rank makes
+# its quarter, and has the largest matrix twice while that arrives. Rank 0's whole copy is
+# not counted.
 #
 # Ranks that draw into their own shards draw the same numbers, so rows of each matrix are
 # repeated. (Random operations on a DTensor as a whole repeat none on GPUs, but do so on
@@ -117,7 +119,8 @@ reveal("17c-policy", sent["policy"] / sent["float32"], computed=True)
 # **The policy halves gathers and what is gathered; autocast halves neither.**
 # `torch.autocast` rounds the inputs of products, after the gather. Without a
 # `reduce_dtype`, gradients are summed in bfloat16: half the bytes, but each sum is
-# rounded. None of this changes what a rank keeps.
+# rounded. None of this changes what a rank keeps. (`whole` is the most that is gathered
+# at a time: a block and the last layer.)
 
 # %% [markdown]
 # float16 needs 17a's loss scaling. `GradScaler` skips a step whose gradients overflow,
@@ -225,7 +228,7 @@ check("17c-bytes", unit_bytes)
 # ## Which switch for which traffic
 #
 # To *reshard* a unit is to free what was gathered: only the shards are left. FSDP2 has
-# three switches for a step of several micro-batches:
+# three switches for a step of several micro-batches. A model passes them on to its units:
 #
 # | | on, as by default | off |
 # |---|---|---|
@@ -295,7 +298,8 @@ for name, losses in found.items():
 #
 # <details><summary>Hint 1: a question</summary>
 #
-# Which of the two reshard switches belongs to which number? See the picture.
+# Which of the two reshard switches belongs to which number? See
+# the numbers above the picture.
 #
 # </details>
 #
@@ -367,8 +371,10 @@ for again in ("nothing", "all", "all but products"):
     print(f"products of {products:.2f} forwards")
 
 # %% [markdown]
-# **Selective recomputation computes no product twice.** The traffic does not change: a
-# block is gathered once for its backward, recomputed or not.
+# **Selective recomputation computes no product twice.** Recomputing
+# everything adds half a forward: torch stops before a block's second product, whose
+# result no backward needs. The traffic does not change: a block is gathered once for its
+# backward, recomputed or not.
 
 # %% [markdown]
 # `torch.compile` traces a block and gives the graph to a compiler, which fuses small
@@ -379,9 +385,9 @@ for graph in run_ranks(sharding_as_used.operations_compiled)[0]:
     print(graph)
 
 # %% [markdown]
-# Six forwards of three blocks, and two graphs: blocks that are alike share theirs, and
-# the first block has its own, as its input wants no gradient. **No message is in a
-# graph**: FSDP2's hooks stay outside. On the CPU the real compiler, `inductor`, needs a
+# Three blocks in two steps, and two graphs: blocks that are alike share theirs, and
+# the first block has its own, as its input wants no gradient. **No message of FSDP2 is in
+# a graph**: its hooks stay outside. (Those of tensor parallel are.) On the CPU the real compiler, `inductor`, needs a
 # C++ compiler.
 
 # %% [markdown] tags=["instructor"]
@@ -421,8 +427,8 @@ sharding_as_used.draw_places(found)
 # ten times as many images it would send most.
 
 # %% [markdown]
-# In two dimensions the norms lie on the data mesh, the matrices on both. torch's
-# clipping does not put them together:
+# The layer norms and the last layer lie on the data mesh, the MLPs on both dimensions.
+# torch's clipping does not put them together:
 
 # %%
 said, (both, data), norm = run_ranks(sharding_as_used.clipped_norm, world_size=4)[0]
@@ -471,8 +477,9 @@ print("two ranks, on  ", [round(loss, 5) for loss in resumed])
 # ## Eight bits
 #
 # Of 8 bits, *e4m3* spends 4 on the exponent and 3 on digits, *e5m2* 5 and 2. Numbers
-# are scaled so that the largest one fits. Here is the error of a product of random
-# matrices, once more with one number of 100,000 in them. We look at the rows without it:
+# are scaled, all alike or each 32 neighbours of a row by themselves, so that the largest
+# one fits. Here is the error of a product of random matrices, once more with one number
+# of 100,000 in them. We look at the rows without it:
 
 # %%
 from parallel_by_hand.sharding.eight_bits import EIGHT_BITS, error_of_product
@@ -513,15 +520,16 @@ for kind, (size, error) in found.items():
 # ## Exercise 3: why does the memory not shrink?
 #
 # Five programs, P to T, train our stack on two ranks, in two micro-batches. Each has
-# another one of these six faults:
+# a different one of these six faults:
 #
 # * `"one unit"`: only the root was given to `fully_shard`;
 # * `"kept after forward"`; `"gradients held back"`; `"mixed precision"`: bfloat16 gathers;
 # * `"replicas"`: the mesh has its two dimensions swapped;
 # * `"optimiser first"`: the optimiser was made before the model was sharded.
 #
-# The table has bytes of one rank; gradients are those after the first micro-batch.
-# Assign the fault of each: `faults = {"P": ..., ...}`.
+# The table has bytes of one rank; gradients are those after the first micro-batch, and
+# `whole` is the most that is gathered at a time. Assign the fault of each:
+# `faults = {"P": ..., ...}`.
 #
 # By hand first: how many gathers does the healthy program need?
 # <!-- exercise: 17c-faults -->
@@ -576,9 +584,9 @@ check("17c-faults", faults)
 # <!-- why: 17c-faults -->
 # Why it works: each fault has a column. P gathers all at once, twice in all: one unit, a
 # root, once in each micro-batch. S gathers four units in each forward, and keeps them.
-# Q's gradients are whole. R keeps all and gathers nothing: each shard group has one rank.
-# T's optimiser holds the whole old parameters, which get no gradient, so it has no state:
-# nothing is trained.
+# Q's gradients are whole. R keeps all and gathers nothing: each shard group has one rank,
+# which copies its shard. T's optimiser holds the whole old parameters, which get no
+# gradient, so it has no state: nothing is trained.
 #
 # By hand: three blocks twice and the root once, for each of two micro-batches: 14.
 
@@ -620,6 +628,7 @@ run_demo("sharding/own_2d_training.py")
 #   must be freed, or nothing is learned.
 # * Hybrid sharding moves traffic into the machine; tensor parallel leaves less to gather.
 # * Eight bits need a scale, preferably one for each block.
+# * A model whose state and activations fit on each device needs only DDP.
 
 # %% [markdown]
 # **The scorecard** of FSDP2 with bfloat16 gathers, float32 sums, $N$ ranks:

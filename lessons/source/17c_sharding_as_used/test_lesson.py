@@ -164,7 +164,8 @@ def test_selective_recomputation_computes_no_product_twice():
         for again in ("nothing", "all", "all but products")
     }
     (plain, three), (least, more), (middle, as_plain) = found.values()
-    assert least < middle < plain and three == as_plain == 3 < more
+    assert least < middle < plain and three == as_plain == 3
+    assert more == pytest.approx(3.5, abs=0.01)  # a block's second product is spared
 
 
 def gathers_of(again: str) -> tuple:
@@ -238,7 +239,7 @@ def test_each_fault_is_seen_in_a_column_of_its_own():
         }
         for program, one in found.items()
     }
-    assert differ["P"] == differ["S"] == {"gathered", "gathers"}
+    assert differ["P"] == differ["S"] == {"whole", "gathers"}
     assert found["P"].gathers == 2 and found["S"].gathers == 2 * 4
     assert differ["Q"] == {"gradients"} and "optimiser" in differ["T"]
     assert found["R"].gathers == 0 and found["T"].optimiser == 0

@@ -202,7 +202,7 @@ def even_negative(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="bytes per second, or bits",
+    advice="bytes per second",
     note="Links are sold in bits per second; the exercise asks for bytes.",
 )
 def even_in_bits(size, share, seconds, machines):
@@ -211,7 +211,7 @@ def even_in_bits(size, share, seconds, machines):
 
 @wrong(
     "18a-break-even",
-    advice="which seconds are saved",
+    advice="bytes per second",
     note="They divide the wrong way round: seconds per byte.",
 )
 def even_seconds_per_byte(size, share, seconds, machines):

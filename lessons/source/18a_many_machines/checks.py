@@ -42,7 +42,7 @@ def _expect_two_levels_sum(expect, of_ranks: Sequence[TwoLevelsNotes]) -> None:
     total = torch.stack([notes.before for notes in of_ranks]).sum(0)
     for rank, notes in enumerate(of_ranks):
         think = "which summands this rank's sum contains, and which it lacks or has "
-        think += "twice. Follow one number through the three parts"
+        think += "twice. Follow one number, from `tensor` and back into `tensor` itself"
         if torch.equal(notes.after, notes.before) and rank:
             think = "how the total gets back to the ranks that are no leaders"
         got = f"on rank {rank}, not the sum over all ranks"
@@ -103,12 +103,11 @@ def _think_of_break_even(number: float, ring: float, size, share, seconds) -> st
         "hand out the total",
         ring * size * share / seconds: "what is compared: the bytes that are still "
         "sent, or the bytes that are saved",
-        8 * ring * saved: "the unit: bytes per second, or bits",
     }
     for value, think in known.items():
         if math.isclose(number, value, rel_tol=1e-6):
             return think
-    return "the bytes that a machine sends in a ring, and which seconds are saved"
+    return "what is asked for, bytes per second, and how many bytes a machine saves"
 
 
 # 18a-top-k ----------------------------------------------------------------------------

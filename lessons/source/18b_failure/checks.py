@@ -273,12 +273,12 @@ def _think_of_failure_clock(case: tuple, got) -> str:
             )
         if got == work:
             return "how long training waits for each checkpoint"
-        return "after which seconds of work it saves, and that it ends without saving"
+        return "after which seconds of work it saves, and how long the rest is, unsaved"
     if got == right_finish_time(*case[:4], []):
         return "what a failure costs"
     if got == right_finish_time(*case[:3], 0, failures):
         return "when training goes on after a failure"
     return (
-        "each failure, a moment counted from 0: what was complete by then, and from "
-        "which of them the restart counts"
+        "each failure, a moment counted from 0: which checkpoint, or all the work, was "
+        "complete by then, and from which failure the restart counts"
     )

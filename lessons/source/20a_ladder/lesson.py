@@ -1,12 +1,12 @@
 # ---
-# title: 20a The ladder: one training run in sixteen ways
+# title: 20a The ladder: one training run in eighteen ways
 # question: Lessons 8 to 17 split one training run in many ways. Is it still the same training run, and what happens when they are combined?
 # needs: two CPU cores, no GPU
 # minutes: 90
 # ---
 
 # %% [markdown]
-# # 20a. The ladder: one training run in sixteen ways
+# # 20a. The ladder: one training run in eighteen ways
 #
 # Lessons 8 to 17 split training in one way at a time, each on a model of its own. Real
 # training runs combine them. Here one small transformer reads Moby-Dick: first in one
@@ -18,7 +18,7 @@
 # that makes any training run data-parallel; to decide which dimension of the mesh belongs
 # inside a machine; and to clip a gradient that lies on a mesh.
 #
-# *Before this:* lessons 11b, 15b, 16b, 17b and 19a. *Time:* {reading} minutes, and 55 for the
+# *Before this:* lessons 11b, 15b, 16c, 17b and 19a. *Time:* {reading} minutes, and 55 for the
 # exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
@@ -67,7 +67,7 @@ for layer in make_language_model():
 # %% [markdown]
 # ## One trainer
 #
-# All sixteen rungs share one trainer. It asks for no rank and sends nothing itself. Its
+# All eighteen rungs share one trainer. It asks for no rank and sends nothing itself. Its
 # step calls four functions; a strategy may change some of them, the model or the
 # optimiser. Parts of earlier lessons take a `group`, the ranks that they talk to, by
 # default all.
@@ -293,8 +293,8 @@ check("20a-wrapper", data_parallel)
 # Before we climb on, lesson 19's simulator predicts what a rank of each rung's first
 # stage will send and hold. It knows blocks only, so our embedding and head are added to
 # what is sent and to the **state**: parameters, gradients and momentum. Its activations
-# are those of the blocks, by lesson 16b's formula. "sequence" is missing: the simulator
-# has that lesson's other form, which gathers twice:
+# are those of the blocks, by lesson 16b's formula. "sequence" and "context" are missing:
+# the simulator has other forms of both, which gather once more in backward:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_simulated
@@ -302,7 +302,7 @@ from parallel_by_hand.capstone.simulated_rung import print_simulated
 print_simulated()
 
 # %% [markdown]
-# Now we climb fourteen of the sixteen rungs, in two tables. The other two, threads and
+# Now we climb sixteen of the eighteen rungs, in two tables. The other two, threads and
 # torch's FSDP2, are left to the demo at the end.
 
 # %% [markdown]
@@ -317,8 +317,8 @@ from itertools import chain
 
 from parallel_by_hand.capstone.ladder_table import print_ladder
 
-names = ["accumulation", "DDP (torch)", "ZeRO-1", "ZeRO-2", "ZeRO-3"]
-names += ["sequence", "GPipe", "1F1B"]
+names = ["accumulation", "DDP (torch)", "ZeRO-1", "ZeRO-2", "ZeRO-3", "hybrid"]
+names += ["sequence", "context", "GPipe", "1F1B"]
 one_process = climb_predicted("one process", trail)
 rest = (climb_predicted(name, trail) for name in names)
 ladder = print_ladder(chain([one_process, rung, tensor], rest))
@@ -331,6 +331,13 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 #
 # "sequence" sends 24,640 bytes more than "tensor": of layers that are held whole, each
 # rank has only its own positions' gradient, so these gradients are summed as well.
+#
+# On "context", lesson 16c's, a rank has half of every excerpt's positions and the whole
+# model: so all gradients are summed, as in data parallel, and 65,536 bytes more are keys,
+# values and their gradients. On "hybrid", each of two pairs does what two ranks of ZeRO-3
+# do, with half of the rows; then the pairs all-reduce their shards of the gradients.
+# Lesson 16d's experts have no rung: they are another model, and what a rank sends to
+# experts depends on the text.
 #
 # The last bits may differ, because each rung adds in its own order. In 64 bits such
 # rounding is half a billion times smaller. If the difference falls below 1e-12, it was
@@ -368,8 +375,10 @@ show(strategy_wrappers.sharded_state)
 # %% [markdown]
 # No wrapper knows what the others do: each uses only the model that it finds, and the
 # functions of the wrappers inside it. ZeRO-1 in place of DDP is one word:
-# `sharded_state(ZeRO1)`. Not all fit together: `ddp_ours` would replace the pipeline's
-# `backward`. With ZeRO-3, every micro-batch of a pipeline would gather all layers again.
+# `sharded_state(ZeRO1)`. Context parallel deals positions:
+# `sharded_state(ReplicatedState, deal_positions)`. Not all fit together: `ddp_ours` would
+# replace the pipeline's `backward`, and our context parallel takes all ranks. With ZeRO-3,
+# every micro-batch of a pipeline would gather all layers again.
 
 # %% [markdown]
 # On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
@@ -402,10 +411,11 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# The figure leaves out torch's DDP, whose bytes we cannot count: thirteen bars. The black edge is the
+# The figure leaves out torch's DDP, whose bytes we cannot count: fifteen bars. The black edge is the
 # prediction. On this model activations are the largest of the four parts. ZeRO leaves
 # them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
-# micro-batches at a time. **2 × 2 × 2 holds less than any other rung.**
+# micro-batches at a time. Context parallel keeps everyone's keys and values instead of
+# scores: with 16 positions that is more than DDP keeps, with thousands far less. **2 × 2 × 2 holds less than any other rung.**
 #
 # Here are the predictions of lesson 19's simulator beside what the first rank of each
 # rung has counted:
@@ -417,9 +427,9 @@ print_beside_counted(ladder)
 
 # %% [markdown]
 # **State and bubble are the same, and so are the bytes sent** in the tables above, where
-# we have counted them. ZeRO-3's counted state includes the borrowed layer. The
-# activations miss by up to 15 %: the formula has bytes for dropout, which this model does
-# not use, and none for embedding, head and loss.
+# we have counted them. The counted states of ZeRO-3 and hybrid include the borrowed layer.
+# The activations miss by up to 15 %: the formula has bytes for dropout, which this model
+# does not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
@@ -670,7 +680,7 @@ run_demo("capstone/own_two_dimensions.py")
 # | if one rank dies | the training stops; another has a copy | back to a checkpoint | back to a checkpoint | the training stops; its replica has a copy |
 
 # %% [markdown]
-# In a terminal, `python demos/capstone/ladder.py --rungs all --steps 20` climbs all sixteen
+# In a terminal, `python demos/capstone/ladder.py --rungs all --steps 20` climbs all eighteen
 # rungs.
 #
 # ## Next

@@ -35,6 +35,16 @@ def test_activations_travel_with_the_batch_and_gradients_do_not(batch):
     assert tensor.sent == 131_072 * batch // 8 and data.sent == 124_736
 
 
+def test_context_parallel_keeps_less_than_ddp_of_long_texts_only():
+    shares = []
+    for length in 16, 4096:
+        size = SMALL_MODEL._replace(length=length)
+        [context] = predict_rung(size, PLANS["context"])
+        [data] = predict_rung(size, PLANS["DDP (ours)"])
+        shares.append(context.activations / data.activations)
+    assert shares[0] > 1 and shares[1] < 0.1
+
+
 def test_a_late_update_takes_the_gradient_of_the_step_before():
     weight, taken = torch.nn.Parameter(torch.zeros(1)), []
     training = SimpleNamespace(

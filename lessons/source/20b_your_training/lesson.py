@@ -1,6 +1,6 @@
 # ---
 # title: 20b Your training
-# question: Sixteen ways train one model. What does it learn, and how fast can you make it?
+# question: Eighteen ways train one model. What does it learn, and how fast can you make it?
 # needs: two CPU cores, no GPU
 # minutes: 90
 # ---

@@ -74,7 +74,7 @@ def largest_gap(one: WholeState, other: WholeState) -> float:
 
 def test_a_training_goes_on_under_another_strategy_up_to_rounding():
     saved, expected = states_of("ZeRO-2", 4, 2)
-    for name in "one process", "1F1B", "data x tensor":
+    for name in "one process", "1F1B", "data x tensor", "context", "hybrid":
         [went_on] = states_of(name, 4, 4, saved)
         assert largest_gap(went_on, expected) < 1e-3
 

@@ -64,7 +64,7 @@ def predict_ranks(name: str, size: ModelSize, item: int) -> list[RungCost]:
     """A rung's predicted cost for each rank: those of one stage cost the same."""
     plan: RungPlan = PLANS[name]
     stages = predict_rung(size, plan, item=item)
-    ranks = plan.data * plan.pipeline * plan.tensor
+    ranks = plan.replicas * plan.pipeline * plan.tensor
     return [stages[rank // plan.tensor % plan.pipeline] for rank in range(ranks)]
 
 

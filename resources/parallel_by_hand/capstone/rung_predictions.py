@@ -41,6 +41,18 @@ class RungPlan(NamedTuple):
     sequence: bool = False
     schedule: Schedule | None = None  # one of lesson 15's
     accumulate: int = 1
+    context: int = 1  # ranks that share each excerpt, and gather its keys and values
+    hybrid: int = 1  # groups of data-parallel ranks that hold all shards each
+
+    @property
+    def replicas(self) -> int:
+        """Ranks with the same part of the model: its gradients are summed over them."""
+        return self.data * self.context
+
+    @property
+    def shard_ranks(self) -> int:
+        """Those of them that share out what ZeRO shards."""
+        return self.replicas // self.hybrid
 
     @property
     def pipeline(self) -> int:
@@ -72,14 +84,17 @@ def _kept_by_layers(
     """Bytes that autograd keeps of so many rows in these layers, and of the loss.
 
     A norm keeps its input and two numbers for each position; a pair keeps what enters
-    it, and then what this rank's heads or neurons make of it.
+    it, and then what this rank's heads or neurons make of it. Context parallel keeps no
+    scores: it computes them again.
     """
-    h, a, s, t = size.width, size.heads, size.length, plan.tensor
+    h, a, s, t = size.width, size.heads, size.length // plan.context, plan.tensor
     words, positions = len(text_alphabet()), rows * s
     own = positions // t if plan.sequence else positions
     norm, entered = own * (h + 2) * item, positions * h * item
     mask = s * s if t == 1 else 0  # a bool for each pair of places
     attention = norm + entered + positions * (4 * h + a * s) // t * item + mask
+    if plan.context > 1:  # queries, gathered keys and values, mixed twice, log-sums
+        attention = norm + entered + positions * ((3 + 2 * plan.context) * h + a) * item
     mlp = norm + entered + positions * 8 * h // t * item
     scores = own * (2 * h + 2 + words) * item + own * TOKEN + item  # head and loss
     kinds = [own * TOKEN, *size.blocks * [attention, mlp], scores]
@@ -105,11 +120,13 @@ def _ring_bytes(ranks: int, size: int) -> int:
 def _sent_inside(
     size: ModelSize, plan: RungPlan, stage: int, batch: int, item: int
 ) -> int:
-    """Bytes of tensor and pipeline parallel: they depend on the batch."""
+    """Bytes of tensor, context and pipeline parallel: they depend on the batch."""
     layers = _layers_of_rank(size, plan, stage)
     pairs = sum(0 < layer < 2 * size.blocks + 1 for layer in layers)
     hidden = batch // plan.data * size.length * size.width * item
     sent = 2 * pairs * _ring_bytes(plan.tensor, hidden)  # one forward, one backward
+    # keys and values of a block: gathered, and their gradients scattered
+    sent += pairs // 2 * 2 * _ring_bytes(plan.context, hidden)
     if plan.sequence:  # gradients of what all ranks hold whole
         whole = sum(numbers for numbers, _ in numbers_of_rung_layers(size, plan.tensor))
         sent += _ring_bytes(plan.tensor, whole * item)
@@ -118,14 +135,18 @@ def _sent_inside(
 
 
 def sent_between_replicas(plan: RungPlan, units: list[int], item: int) -> int:
-    """A rung's bytes of data parallel: an all-reduce has 2 halves, ZeRO-3 sends 3."""
+    """A rung's bytes of data parallel: an all-reduce has 2 halves, ZeRO-3 sends 3.
+
+    Hybrid sharding all-reduces each shard of the gradients over the groups as well.
+    """
     if not plan.zero:
         return 0
+    ranks, sent = plan.shard_ranks, 0
     halves = 3 if plan.zero == "ZeRO-3" else 2
-    sent = sum(
-        _ring_bytes(plan.data, _padded_for_rung(n, plan.data) * item) for n in units
-    )
-    return sent * halves // 2
+    for size in (_padded_for_rung(n, ranks) * item for n in units):
+        sent += _ring_bytes(ranks, size) * halves // 2
+        sent += _ring_bytes(plan.hybrid, size // ranks)
+    return sent
 
 
 def _padded_for_rung(numbers: int, ranks: int) -> int:
@@ -148,12 +169,13 @@ def predict_rung(
         numbers = numbers_of_rung_layers(size, plan.tensor)
         units = [sum(numbers[layer]) for layer in layers]
         by_layer = plan.zero in ("ZeRO-2", "ZeRO-3")
-        borrowed = max(units) if plan.zero == "ZeRO-3" else 0
+        largest = max(_padded_for_rung(n, plan.shard_ranks) for n in units)
+        borrowed = largest * item if plan.zero == "ZeRO-3" else 0
         units = units if by_layer else [sum(units)]
         held = state_of_rung_units(plan, units, item)
         sent = _sent_inside(size, plan, stage, batch, item)
         sent += sent_between_replicas(plan, units, item)
-        parameters = held.parameters + _padded_for_rung(borrowed, plan.data) * item
+        parameters = held.parameters + borrowed
         costs.append(RungCost(sent, parameters, *held[1:], kept, idle))
     return costs
 
@@ -162,5 +184,5 @@ def state_of_rung_units(plan: RungPlan, units: list[int], item: int) -> StateByt
     """A rung's ledger (17) for SGD with momentum: three numbers for each parameter."""
     of_each = StateBytes(item, item, item)
     name = plan.zero if plan.zero in SHARDED else "DDP"
-    states = [state_bytes(n, plan.data, name, of_each) for n in units]
+    states = [state_bytes(n, plan.shard_ranks, name, of_each) for n in units]
     return StateBytes(*(sum(column) for column in zip(*states, strict=True)))

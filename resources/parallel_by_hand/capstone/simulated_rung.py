@@ -20,9 +20,9 @@ from parallel_by_hand.scale.simulated_step import SimulatedStep, simulate_step
 from parallel_by_hand.scale.training_plan import Cluster, Link, Model, Strategy
 from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes
 
-# The rungs of the notebook, but for 16b's first form of sequence parallel, which the
-# simulator does not know.
-LEFT_OUT = HALF_SEEN, "FSDP2 (torch)", "sequence"
+# The rungs of the notebook, but for sequence and context parallel: the simulator knows
+# the forms that gather once more in backward.
+LEFT_OUT = HALF_SEEN, "FSDP2 (torch)", "sequence", "context"
 SIMULATED = [name for name in PLANS if name not in LEFT_OUT]
 
 SIZE, BATCH, ITEM = SMALL_MODEL, 8, 4  # as in the notebook; bytes of a number
@@ -44,6 +44,8 @@ def simulate_rung(name: str) -> SimulatedStep:
         micro_batch=BATCH // plan.data // plan.microbatches,
         schedule="gpipe" if name == "GPipe" else "1f1b",
         state=StateBytes(ITEM, ITEM, ITEM),
+        context=plan.context,
+        hybrid=plan.hybrid,
     )
     cluster = Cluster(strategy.gpus, 1, 1e12, 0.5, 1e9, 1e11, FREE_LINK, FREE_LINK)
     return simulate_step(model, cluster, strategy, BATCH)

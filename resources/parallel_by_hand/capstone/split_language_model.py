@@ -1,9 +1,14 @@
-"""The language model, its blocks split over ranks by heads and neurons."""
+"""The language model, its blocks split over ranks by heads and neurons, or its text."""
+
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from parallel_by_hand.context_parallel.chunks import own_chunks, zig_zag
+from parallel_by_hand.context_parallel.context_model import ContextAttention
+from parallel_by_hand.context_parallel.other_ways import attend_to_gathered
 from parallel_by_hand.model_parallel.transformer_block import AttentionHalf, MLPHalf
 from parallel_by_hand.tensor_parallel.sequence_conjugates import own_positions
 from parallel_by_hand.tensor_parallel.split_block import (
@@ -53,3 +58,23 @@ def sum_of_position_gradients(model: nn.Module, group) -> None:
     for name, parameter in model.named_parameters():
         if name.endswith(whole):
             dist.all_reduce(parameter.grad, group=group)
+
+
+class _ContextEmbedding(nn.Module):
+    """The text embedding of this rank's positions, which stand where it says."""
+
+    def __init__(self, whole: Any):
+        super().__init__()
+        self.words, self.places = whole.words, whole.places
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return F.embedding(tokens, self.words) + own_chunks(self.places, zig_zag, 0)
+
+
+def context_language_model(model: nn.Sequential) -> nn.Sequential:
+    """The language model for this rank's positions, dealt by zig-zag over all ranks."""
+    embedding, *layers = model
+    for place, layer in enumerate(layers):
+        if isinstance(layer, AttentionHalf):
+            layers[place] = ContextAttention(layer, attend_to_gathered)
+    return nn.Sequential(_ContextEmbedding(embedding), *layers)

@@ -4,8 +4,10 @@ from parallel_by_hand.capstone.strategy_wrappers import (
     accumulation,
     ddp_of_torch,
     ddp_ours,
+    deal_positions,
     fsdp2,
     pipeline_parallel,
+    replicate_shards,
     sequence_parallel,
     shard_parameters,
     sharded_state,
@@ -31,8 +33,15 @@ STRATEGIES = {
     "ZeRO-2": Strategy({"data": 2}, {"data": sharded_state(ZeRO2)}),
     "ZeRO-3": Strategy({"data": 2}, {"data": shard_parameters}),
     "FSDP2 (torch)": Strategy({"data": 2}, {"data": fsdp2}),
+    "hybrid": Strategy(
+        {"replicas": 2, "shards": 2},
+        {"shards": shard_parameters, "replicas": replicate_shards},
+    ),
     "tensor": Strategy({"tensor": 2}, {"tensor": tensor_parallel}),
     "sequence": Strategy({"tensor": 2}, {"tensor": sequence_parallel}),
+    "context": Strategy(
+        {"context": 2}, {"context": sharded_state(ReplicatedState, deal_positions)}
+    ),
     "GPipe": Strategy({"pipeline": 2}, {"pipeline": pipeline_parallel(gpipe, 4)}),
     "1F1B": Strategy({"pipeline": 2}, {"pipeline": one_f_one_b_of_4}),
     "data x tensor": Strategy(

@@ -7,10 +7,12 @@ from torch import Tensor, nn
 
 from parallel_by_hand.capstone.language_model import text_loss
 from parallel_by_hand.capstone.split_language_model import (
+    context_language_model,
     loss_of_own_positions,
     split_language_model,
     sum_of_position_gradients,
 )
+from parallel_by_hand.context_parallel.chunks import own_chunks, zig_zag
 from parallel_by_hand.data_parallel.data_parallel_threads import (
     ThreadedReplicas,
     replica_places,
@@ -69,6 +71,13 @@ def deal_rows(training, mesh) -> None:
     training.deal = deal_own
 
 
+def deal_positions(training, mesh) -> None:
+    """What the wrapper of context parallel does: each of all ranks takes its positions
+    of every excerpt, and gathers the keys and values of the others (lesson 16c)."""
+    training.model = context_language_model(training.model)
+    training.deal = lambda *batch: tuple(own_chunks(x, zig_zag, 1) for x in batch)
+
+
 def ddp_ours(training, mesh) -> None:
     """A wrapper: gradients travel in buckets, while backward goes on (lesson 11b)."""
     deal_rows(training, mesh)
@@ -91,16 +100,16 @@ def _mean_loss_backward(model: nn.Module, inputs: Tensor, targets: Tensor) -> fl
     return loss.item()
 
 
-def sharded_state(state_of: Callable) -> Callable:
+def sharded_state(state_of: Callable, deal: Callable = deal_rows) -> Callable:
     """A wrapper: gradients are summed and shards updated after backward (lesson 17a).
 
     `state_of(model, make_optimizer, group=group)` is one of `ReplicatedState`, `ZeRO1`,
     `ZeRO2`. It needs nothing of the backward inside it: so it goes round tensor and
-    pipeline parallel, too.
+    pipeline parallel, too. `deal` is `deal_rows` or `deal_positions`.
     """
 
     def wrap(training, mesh) -> None:
-        deal_rows(training, mesh)
+        deal(training, mesh)
         state = state_of(
             training.model, training.make_optimizer, group=mesh.get_group()
         )
@@ -118,6 +127,21 @@ def shard_parameters(training, mesh) -> None:
     training.optimizer, training.shards = state.optimizer, state.gradients
     training.units, training.update = state.units, state.step
     training.held = lambda: [unit.kept for unit in state.units]
+    training.complete = state.finish_gradients
+
+
+def replicate_shards(training, mesh) -> None:
+    """A wrapper: copies of all shards, which average their gradients (lesson 17b)."""
+    deal_rows(training, mesh)
+    complete = training.complete
+
+    def average() -> None:
+        complete()
+        for shard in training.shards:
+            shard /= mesh.size()
+            dist.all_reduce(shard, group=mesh.get_group())
+
+    training.complete = average
 
 
 def fsdp2(training, mesh) -> None:

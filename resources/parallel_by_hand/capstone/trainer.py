@@ -2,8 +2,8 @@
 
 `train` makes the model, lets each wrapper of the strategy change the training along
 its dimension of the `DeviceMesh`, and takes the steps. What a wrapper may change are
-four functions: which rows this rank takes, how it gets gradients, how it completes
-them, and how it updates. Nobody else knows how many ranks there are.
+four functions: which part of the batch this rank takes, how it gets gradients, how it
+completes them, and how it updates. Nobody else knows how many ranks there are.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Training:
 
     def __init__(self, model: nn.Sequential, make_optimizer: MakeOptimizer):
         self.model, self.make_optimizer = model, make_optimizer
-        self.deal = lambda inputs, targets: (inputs, targets)  # this rank's rows
+        self.deal = lambda inputs, targets: (inputs, targets)  # this rank's part
         self.backward = self.backward_alone  # fills .grad; the loss, if known here
         self.complete = lambda: None  # gradients that are still summands
         self.update = self.update_alone
@@ -129,7 +129,7 @@ def train(
     `start` goes on where another training stopped, under whatever strategy that was.
     `around_step(step, training)` is a context for each step, such as a meter.
     `after_step(step, loss, training)` is called after it; the loss is the mean over
-    this rank's rows, or None where another rank has it.
+    this rank's part of the batch, or None where another rank has it.
     """
     mesh, model = make_mesh(strategy), make_language_model(size, dtype, seed)
     if start:

@@ -1,4 +1,4 @@
-"""What each way to attend to other ranks' positions costs, and that it is right."""
+"""The cost of each way to attend to other ranks' positions, and how right it is."""
 
 import torch
 import torch.distributed as dist

@@ -84,7 +84,7 @@ def own_text(mistake: str = "") -> tuple[Tensor, Tensor, Tensor]:
 
 
 def all_counted(labels: Tensor) -> Tensor:
-    """How many tokens count on all ranks together: by it each divides its own sum."""
+    """How many tokens count on all ranks together: the divisor of each rank's sum."""
     counted = (labels != IGNORED).sum()
     dist.all_reduce(counted)
     return counted

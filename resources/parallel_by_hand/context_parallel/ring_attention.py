@@ -26,7 +26,7 @@ from sidebyside import device, span
 
 
 def pass_on(tensors: list[Tensor], to: int = 1) -> list[Tensor]:
-    """Round the ring: send these to the right; what comes from the left neighbour.
+    """What the left neighbour has sent, while these go to the right.
 
     All have one shape. With `to=-1` they go to the left.
     """
@@ -93,7 +93,7 @@ def gradients_round(
 class RingAttention(torch.autograd.Function):
     """The ring both ways: it keeps this rank's own positions only.
 
-    In numbers of a rank's keys, forward sends 2 (N - 1), backward 2 (N - 1) + 2 N.
+    In units of its keys, each of N > 1 ranks sends 2 (N - 1), and back 2 (N - 1) + 2 N.
     """
 
     @staticmethod
@@ -113,8 +113,8 @@ class RingAttention(torch.autograd.Function):
 def ring_kept_by_autograd(query: Tensor, key: Tensor, value: Tensor, deal: Deal):
     """The ring whose backward autograd writes: it keeps all that has come by.
 
-    Every rank must use every piece, as with `zig_zag`: a rank that has seen nothing of
-    what it was sent would not pass on a gradient, and the others would wait for it.
+    Every rank must use every piece, as with `zig_zag`: a rank whose queries see nothing
+    of a piece would send no gradient for it, and others would wait for that.
     """
     send = lambda tensors: PassOn.apply(*tensors)  # noqa: E731
     return attend_round(query, key, value, deal, send)[0]

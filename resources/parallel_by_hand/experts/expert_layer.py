@@ -48,7 +48,7 @@ def ask_experts(experts: nn.ModuleList, rows: Tensor, counts: list[int]) -> Tens
 def ask_experts_of_ranks(
     experts: nn.ModuleList, rows: Tensor, counts: Tensor, group
 ) -> Tensor:
-    """The same, if each rank of `group` has its share of the experts, in rank order.
+    """The answers, if each rank of `group` has its share of the experts, in rank order.
 
     Three all-to-alls: the counts, the rows, the answers. What arrives is sorted by
     sender and has to be sorted by expert.
@@ -58,8 +58,8 @@ def ask_experts_of_ranks(
     dist.all_to_all_single(arriving, to_each, group=group)
     out, back = to_each.sum(1).tolist(), arriving.sum(1).tolist()
     visitors = SendRows.apply(rows, out, back, group)
-    owner = torch.arange(len(experts), device=rows.device).repeat(len(arriving))
-    order = owner.repeat_interleave(arriving.flatten()).argsort(stable=True)
+    expert = torch.arange(len(experts), device=rows.device).repeat(len(arriving))
+    order = expert.repeat_interleave(arriving.flatten()).argsort(stable=True)
     answers = ask_experts(experts, visitors[order], arriving.sum(0).tolist())
     return SendRows.apply(answers[order.argsort()], back, out, group)
 

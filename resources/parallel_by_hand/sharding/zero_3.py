@@ -100,12 +100,16 @@ class ZeRO3:
         mine = torch.empty_like(self.gradients[at])
         self.leaving.append((at, mine, self.link.reduce(mine, whole)))
 
-    def step(self, longest: float | None = None) -> None:
-        """Update what this rank keeps; clip the gradient to length `longest`."""
+    def finish_gradients(self) -> None:
+        """Wait for the shards that are still travelling, and add them up."""
         for at, mine, work in self.leaving:
             work.wait()
             self.gradients[at] += mine
         self.leaving.clear()
+
+    def step(self, longest: float | None = None) -> None:
+        """Update what this rank keeps; clip the gradient to length `longest`."""
+        self.finish_gradients()
         if longest is not None:
             clip_across_shards(self.gradients, longest, self.group)
         for master, shard in zip(self.masters, self.gradients, strict=True):

@@ -14,8 +14,10 @@ from parallel_by_hand.capstone.simulated_rung import (
     simulated_state,
 )
 
+KNOWN = [name for name in PLANS if name not in ("sequence", "context")]
 
-@pytest.mark.parametrize("name", [name for name in PLANS if name != "sequence"])
+
+@pytest.mark.parametrize("name", KNOWN)
 def test_lesson_19s_simulator_says_the_same_bytes(name):
     by_group = simulated_bytes(name)
     predicted = predict_rung(SMALL_MODEL, PLANS[name])
@@ -34,7 +36,7 @@ def test_lesson_19s_simulator_says_the_same_state_and_bubble(name):
     assert simulate_rung(name).bubble == pytest.approx(predicted[0].bubble, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in PLANS if name != "sequence"])
+@pytest.mark.parametrize("name", KNOWN)
 def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
     [kept, *_] = (ledger.activations for ledger in simulate_rung(name).ledgers)
     [cost, *_] = predict_rung(SMALL_MODEL, PLANS[name])
@@ -44,3 +46,10 @@ def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
 def test_lesson_19s_sequence_parallel_gathers_once_more():
     block = simulate_rung("sequence").sent["tensor"]
     assert block == simulate_rung("tensor").sent["tensor"]  # 16b's first form
+
+
+def test_lesson_19s_context_parallel_gathers_once_more():
+    [cost], plan = predict_rung(SMALL_MODEL, PLANS["context"]), PLANS["DDP (ours)"]
+    [data] = predict_rung(SMALL_MODEL, plan)
+    assert cost.sent - data.sent == 65_536  # as the lesson says
+    assert simulate_rung("context").sent["tensor"] == 3 / 2 * 65_536

@@ -55,6 +55,7 @@ def test_dropped_choices_are_those_above_the_capacity_of_their_step():
 def test_each_character_is_counted_with_its_k_experts(runs):
     by_character = runs["bias"].by_character
     assert by_character.sum() == runs["bias"].choices[-20:].sum() == 20 * 1024
+    assert by_character.topk(2).values.sum() > 0.6 * 20 * 1024  # by chance 0.25
     alphabet, tokens = moby_dick_tokens()
     assert by_character.shape == (len(alphabet), 8)
     x, y = text_excerpts(3)
