@@ -387,8 +387,8 @@ for graph in run_ranks(sharding_as_used.operations_compiled)[0]:
 # %% [markdown]
 # Three blocks in two steps, and two graphs: blocks that are alike share theirs, and
 # the first block has its own, as its input wants no gradient. **No message of FSDP2 is in
-# a graph**: its hooks stay outside. (Those of tensor parallel are.) On the CPU the real compiler, `inductor`, needs a
-# C++ compiler.
+# a graph**: its hooks stay outside. (Those of tensor parallel are.) On the CPU the real
+# compiler, `inductor`, needs a C++ compiler.
 
 # %% [markdown] tags=["instructor"]
 # ## Two dimensions: 7 minutes
