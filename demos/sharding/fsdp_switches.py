@@ -2,9 +2,9 @@
 
 Run:      python demos/sharding/fsdp_switches.py
 Look for: with four micro-batches a block is gathered 8 times, 5 if it stays whole after
-          backward, 4 if after forward, once if after both. Each saving costs memory:
+          backward, 4 if after forward, once if after both. Fewer gathers cost memory:
           all blocks are whole at once. Gradients that are held back are sent once.
-Try:      --micro-batches 2, and --ranks 3: the same numbers of gathers.
+Try:      --ranks 3: the same numbers of gathers. --micro-batches 2: 4, 3, 2 and 1.
 """
 
 from itertools import product

@@ -5,8 +5,8 @@ Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 4
 Look for: one rank, two or four print nearly the same loss; with --float32, the same up
           to rounding. Gathers are in bfloat16, sums and the kept shards in float32.
 Try:      --checkpoint folder, twice: the second run goes on where the first one ended,
-          also with other numbers. --profile folder writes a trace of two steps for each
-          rank, for ui.perfetto.dev. --compile compiles the blocks.
+          with any number of ranks. --profile folder writes each rank's trace of two
+          steps, for ui.perfetto.dev. --compile compiles the blocks.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def build_model(mesh, policy: MixedPrecisionPolicy, compiled: bool) -> nn.Sequen
 
 
 def clip(model: nn.Module, longest: float) -> None:
-    """Norms are on one dimension of the mesh, matrices on two: a norm for each."""
+    """Layer norms lie on one dimension, MLPs on two: gradients have a norm on each."""
     meshes: dict = {}
     for parameter in model.parameters():
         meshes.setdefault(parameter.device_mesh, []).append(parameter)
@@ -146,7 +146,7 @@ def state_of(model: nn.Module, adam: torch.optim.Optimizer, step: int) -> dict:
 
 
 def train(model, adam, mesh, folder: str | None, trace=nullcontext) -> float:
-    """20 steps of two micro-batches each; the mean loss of the last one's batch."""
+    """20 steps of two micro-batches each; the mean loss of the last step's batch."""
     torch.manual_seed(0)  # the same data in every rank
     images, rule = torch.randn(4096, 64), torch.randn(64, 10)
     labels, data = (images @ rule).argmax(1), mesh["data"]

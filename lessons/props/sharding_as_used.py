@@ -75,8 +75,8 @@ def print_traffic(found: Mapping[str, TrafficOfStep]) -> None:
 
 
 def draw_places(found: Mapping[str, list[TrafficOfStep]]):
-    """Two bars for each way: KB that all ranks send within machines, and between."""
-    fig, ax = figure(height=2.3, stamp="measured here", alt="")
+    """Two bars for each way: KB that rings send within machines, and between."""
+    fig, ax = figure(height=2.3, stamp="computed", alt="")
     words = []
     for row, (way, ranks) in enumerate(found.items()):
         between = sum(one.between for one in ranks)
@@ -98,8 +98,8 @@ def draw_places(found: Mapping[str, list[TrafficOfStep]]):
 
 
 def measure_recompute(again: str) -> tuple[int, float]:
-    """Bytes that live after the forward of a stack, and the products of the whole step
-    in those of its forward."""
+    """Bytes that live after the forward of a stack, and the matrix products of the
+    whole step as a multiple of those of its forward."""
     model = make_stack().to(device())
     if again != "nothing":
         for at, block in enumerate(model[:-1]):
@@ -158,17 +158,18 @@ def shards_after_own_draw() -> bool:
     return all(torch.equal(piece, mine) for piece in pieces)
 
 
-def step_with_overflow(where: int | None) -> tuple[float, bool]:
+def step_with_overflow(where: int | None, tensor: int = 1) -> tuple[float, bool]:
     """Runs in each rank: one step whose gradient overflows in rank `where`'s shard.
 
     The scale afterwards, which was 1024, and whether this rank has updated its shard.
     """
-    model = shard_in_order(make_stack(1))
+    mesh = make_two_dimensions(tensor)
+    data, split = mesh["data"], mesh["tensor"] if tensor > 1 else None
+    model = shard_in_order(make_stack(1), data, split)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     scaler = torch.amp.GradScaler(device().type, init_scale=1024.0)
-    scaler.scale(
-        stack_loss(model, 0, dist.get_rank(), dist.get_world_size())
-    ).backward()
+    loss = stack_loss(model, 0, data.get_local_rank(), data.size())
+    scaler.scale(loss).backward()
     shard = model[0].wide.weight
     if dist.get_rank() == where:
         shard.grad.to_local()[0] = torch.inf

@@ -40,15 +40,15 @@ from sidebyside import show
 show(stack_to_shard.shard_in_order)
 
 # %% [markdown]
-# Tensor parallel comes first, because `fully_shard` cuts what it has left; the other way
-# round, torch 2.13 raises a `ValueError`. Recomputation runs inside of the unit, whose
-# parameters are gathered by then. The compiler sees all that stands within the block.
-# After this come the weights, and then the optimiser, which must get the shards.
+# Tensor parallel comes first, because `fully_shard` cuts what it leaves; the other way
+# round, torch 2.13 raises a `ValueError`. Recomputation runs inside the unit, whose
+# parameters are gathered by then. The compiler sees everything within the block. After
+# this come the weights, and then the optimiser, which must be given the shards.
 
 # %% [markdown]
 # All this can be done on the *meta device*, where tensors have shapes and no numbers.
 # `to_empty` then makes memory for the shards only, and rank 0 sends the weights, one
-# tensor after another. What does each of four ranks hold at the most? And what if each
+# tensor after another. What does each of four ranks hold at most? And what if each
 # rank draws its own shard instead, after `torch.manual_seed(0)`?
 
 # %%
@@ -64,12 +64,14 @@ equal = run_ranks(sharding_as_used.shards_after_own_draw)
 print("both ranks have drawn the same shard:", all(equal))
 
 # %% [markdown]
-# The whole model has 401,192 bytes. It stands beside its shards at first. **On the meta device no rank ever holds all of it.**
-# Each holds its quarter, and twice the largest matrix while that arrives. Rank 0's copy,
-# from which it sends, is not counted.
+# The whole model has 401,192 bytes, and stands beside its first shards. **With the meta
+# device, only rank 0, which sends the weights, ever holds all of it.** Each rank makes
+# its quarter, and has the largest matrix twice while that arrives. Rank 0's whole copy is
+# not counted.
 #
-# Ranks that draw for themselves draw the same numbers, so rows of each matrix are
-# repeated. With another seed for each rank, the start depends on how many ranks there
+# Ranks that draw into their own shards draw the same numbers, so rows of each matrix are
+# repeated. (Random operations on a DTensor as a whole repeat none on GPUs, but do so on
+# the CPU.) With another seed for each rank, the start depends on how many ranks there
 # are. Rank 0's weights are the same for any number.
 
 # %% [markdown] tags=["instructor"]
@@ -122,8 +124,8 @@ reveal("17c-policy", sent["policy"] / sent["float32"], computed=True)
 
 # %% [markdown]
 # float16 needs 17a's loss scaling. `GradScaler` skips a step whose gradients overflow,
-# and halves the scale. What if the overflow is in the shard of rank 1 alone? Below are
-# 1e-8 and 1e5 in both formats, too:
+# and halves the scale. What if only the shard of rank 1 overflows? The last two lines
+# show 1e-8 and 1e5 in both formats:
 
 # %%
 import torch
@@ -136,8 +138,10 @@ for dtype in (torch.float16, torch.bfloat16):
     print(dtype, *(f"{x:.2g}" for x in torch.tensor([1e-8, 1e5]).to(dtype).tolist()))
 
 # %% [markdown]
-# **All ranks skip the step, or none does**: the gradients are DTensors, so one number is
-# all-reduced, whether any rank has seen an overflow. bfloat16 needs no scaler: it has
+# **On one mesh all ranks skip the step, or none does**: the gradients are DTensors, so
+# their ranks all-reduce one number, which says whether any of them has seen an overflow.
+# With data × tensor, torch 2.13 asks only the ranks of the first gradient's mesh:
+# **some ranks skip the step, and others take it.** bfloat16 needs no scaler: it has
 # nearly float32's range, so small gradients do not become 0, nor large ones infinite.
 
 # %% [markdown]
@@ -257,9 +261,8 @@ sharding_as_used.draw_whole(entries, whole=401_192)
 # %% [markdown]
 # **By default a block is gathered 8 times; with the second switch off 5 times, with the
 # first 4 times, with both once.** The root is needed at the end of forward and at the
-# beginning of backward, so `fully_shard` leaves it whole in between: 4, or 1. For the
-# same reason one may keep the last block whole. What is saved in gathers is paid in
-# memory.
+# beginning of backward, so `fully_shard` leaves it whole in between: 4 gathers, or 1.
+# For the same reason one may keep the last block whole. Fewer gathers cost more memory.
 
 # %% [markdown]
 # One trap: the optimiser updates shards. If parameters are *still whole* after the last
@@ -276,7 +279,7 @@ for name, losses in found.items():
     print(f"{name:<5}", [round(loss, 4) for loss in losses])
 
 # %% [markdown]
-# **If parameters are never freed, the model never changes, and nothing complains.**
+# **If parameters are never freed, forward never sees an update, and nothing complains.**
 
 # %% [markdown]
 # ## Exercise 2: with the traffic that is asked for
@@ -383,9 +386,9 @@ for graph in run_ranks(sharding_as_used.operations_compiled)[0]:
 
 # %% [markdown]
 # Three blocks in two steps, and two graphs: blocks that are alike share theirs, and
-# the first block has its own, as its input wants no gradient. **No message is in a
-# graph**: FSDP2's hooks stay outside. On the CPU the real compiler, `inductor`, needs a
-# C++ compiler.
+# the first block has its own, as its input wants no gradient. **No message of FSDP2 is in
+# a graph**: its hooks stay outside. (Those of tensor parallel are.) On the CPU the real
+# compiler, `inductor`, needs a C++ compiler.
 
 # %% [markdown] tags=["instructor"]
 # ## Two dimensions: 7 minutes
@@ -419,9 +422,9 @@ sharding_as_used.draw_places(found)
 
 # %% [markdown]
 # Bytes are those of rings in the order of ranks. **Hybrid sharding sends less between
-# machines, more within, and keeps twice as much.** Data × tensor sends least in all:
-# each data group gathers only its half of a block. But it sends activations too, which
-# grow with the batch.
+# machines, more within, and keeps twice as much.** Data × tensor sends least in all, as
+# each data group gathers only its half of a block. But it sends activations too: with
+# ten times as many images it would send most.
 
 # %% [markdown]
 # The layer norms and the last layer lie on the data mesh, the MLPs on both dimensions.
@@ -433,8 +436,8 @@ print(f"clip_grad_norm_: {said}")
 print(f"{both} parameters on both dimensions, {data} on one; norm of all {norm:.4f}")
 
 # %% [markdown]
-# `clip_over_meshes` takes the norm on each mesh, adds up their squares, and scales all
-# gradients by the same number. **Its norm is that of one process.**
+# `clip_over_meshes` takes the norm on each mesh, adds up the squares of these norms, and
+# scales all gradients by the same number. **The norm is that of one process.**
 
 # %% [markdown] tags=["instructor"]
 # ## The checkpoint: 4 minutes
@@ -445,7 +448,7 @@ print(f"{both} parameters on both dimensions, {data} on one; norm of all {norm:.
 # ## Saved in the background
 #
 # `dcp.async_save` copies the state and returns; threads write it while the next steps are
-# taken. They need a process group of their own, or their messages would mix with those
+# taken. They need a process group of their own, or their messages could mix with those
 # of training. Four ranks, data × tensor, save before step 3; two ranks go on from there:
 
 # %%
@@ -460,8 +463,8 @@ print("not interrupted", [round(loss, 5) for loss in whole[3:]])
 print("two ranks, on  ", [round(loss, 5) for loss in resumed])
 
 # %% [markdown]
-# **The file holds the numbers of the moment of saving, and any number of ranks can go on
-# from it**, up to rounding.
+# **The checkpoint holds the numbers of the moment of saving, and any number of ranks can
+# go on from it**, up to rounding.
 
 # %% [markdown] tags=["instructor"]
 # ## Eight bits: 5 minutes
@@ -503,7 +506,7 @@ for outlier in (False, True):
 # %% [markdown]
 # Fast products in 8 bits need hardware: an H100's data sheet lists twice as many
 # operations per second as in 16 bits. We have not measured this. Gathers can travel in 8
-# bits anywhere; torchao does it under FSDP2 with `enable_fsdp_float8_all_gather`:
+# bits on any hardware; torchao does it under FSDP2 with `enable_fsdp_float8_all_gather`:
 
 # %%
 from parallel_by_hand.sharding.eight_bits import bytes_of_gather
@@ -610,7 +613,7 @@ run_demo("sharding/own_2d_training.py")
 # | | |
 # |---|---|
 # | torch | `parallelize_module`, `checkpoint_wrapper`, `block.compile()`, `fully_shard`, `dcp.async_save`, in this order |
-# | torchtitan | the same calls, in a configuration file |
+# | torchtitan | the same calls, chosen in its configuration |
 # | DeepSpeed | `"bf16"`, `"zero_hpz_partition_size"`, `"activation_checkpointing"` in its JSON |
 # | Megatron-LM | `--bf16 --use-megatron-fsdp --recompute-granularity selective --async-save` |
 # | JAX | one jitted step: `jax.checkpoint` with a policy, a mesh of two axes, Orbax to save |
@@ -618,12 +621,13 @@ run_demo("sharding/own_2d_training.py")
 # %% [markdown]
 # ## What we saw
 #
-# * On the meta device, a rank never holds the whole model; weights come after sharding.
+# * With the meta device, only the sender of the weights holds the whole model; they are
+#   loaded after sharding.
 # * The policy halves the gathers and leaves the state alone: the shard is the master copy.
 # * A block is gathered 8, 5, 4 or 1 times in four micro-batches. After the last one it
 #   must be freed, or nothing is learned.
 # * Hybrid sharding moves traffic into the machine; tensor parallel leaves less to gather.
-# * Eight bits need a scale, and better one for each block.
+# * Eight bits need a scale, preferably one for each block.
 # * A model whose state and activations fit on each device needs only DDP.
 
 # %% [markdown]
@@ -632,8 +636,8 @@ run_demo("sharding/own_2d_training.py")
 # | | |
 # |---|---|
 # | equal to one process | in float32 up to rounding; in bfloat16 only about |
-# | bytes each rank sends per step | $(N-1)/N \cdot (2 \cdot 2 + 4)Ψ$; over $m$ micro-batches $2m$, $m+1$, $m$ or 1 gathers of 2Ψ, and one sum |
-# | memory: parameters, gradients, optimiser | $(4 + 4 + 8)Ψ/N$, and what is whole, in 2 bytes: a block, two with prefetch, or all |
+# | bytes each rank sends per step | $(N-1)/N \cdot (2 \cdot 2 + 4)Ψ$; over $m$ micro-batches $2m$, $m+1$, $m$ or 1 gathers of 2Ψ, and $m$ sums or 1 |
+# | memory: parameters, gradients, optimiser | $(4 + 4 + 8)Ψ/N$, and what is whole: in 2 bytes the root and a block, a second with prefetch, or all; in 4 bytes gradients that are held back |
 # | memory: activations | of this rank's samples, or without what is recomputed |
 # | idle share | as in 17b; gathers have half the bytes |
 # | if one rank dies | back to the last finished checkpoint, with any number of ranks |

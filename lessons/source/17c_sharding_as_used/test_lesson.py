@@ -96,6 +96,12 @@ def test_an_overflow_in_one_shard_stops_the_step_of_all_ranks():
     assert run_ranks(sharding_as_used.step_with_overflow, 1) == [(512.0, False)] * 2
 
 
+@pytest.mark.everything
+def test_over_two_meshes_ranks_disagree_about_an_overflow():
+    found = run_ranks(sharding_as_used.step_with_overflow, 1, 2, world_size=4)
+    assert found == [(1024.0, True), (512.0, False)] * 2
+
+
 def bytes_of_real_unit(shapes) -> tuple[int, int]:
     """Runs in each rank: (kept, gathered) of a unit after a step of Adam."""
     unit = nn.Module()

@@ -1,8 +1,8 @@
 """Eight-bit floating point: a scale for a tensor or for each block, and its error.
 
 The formats are those of Micikevicius et al., FP8 Formats for Deep Learning, 2022: e4m3
-has 4 bits of exponent and 3 of fraction, e5m2 has 5 and 2. Products are computed from
-the rounded numbers in float32, as tensor cores add them up.
+has 4 bits of exponent and 3 of fraction, e5m2 has 5 and 2. Products of the rounded
+numbers are added up in float32; tensor cores may add more coarsely.
 """
 
 from typing import NamedTuple
@@ -68,7 +68,7 @@ def gather_in_eight_bits(shard: Tensor, format: str = "e4m3") -> Tensor:
     """All ranks' shards, flat and equal in length, rounded to 8 bits on their way.
 
     One number is all-reduced, the largest of all, so that all shards have one scale.
-    A rank gets a byte for each number. gloo has no 8-bit numbers: bytes travel.
+    A rank gets a byte for each number. gloo has no 8-bit floats: bytes travel.
     """
     largest = shard.abs().amax().float()
     dist.all_reduce(largest, dist.ReduceOp.MAX)

@@ -42,8 +42,9 @@ class ShardingMeter(TorchDispatchMode):
     reduce-scatter, for one, moves a whole all-reduce. `gathers` counts FSDP2's by the
     name of the unit, or "root", from the ranges that it marks for the profiler.
     `entries` has each operation with the bytes of gathered parameters that the units of
-    `model` held after it, and `whole` is the most. These are read from FSDP2's own
-    lists (torch.distributed.fsdp._fully_shard._fsdp_state), which have no public name.
+    `model` held after it, without what was still arriving; `whole` is the most. These
+    are read from FSDP2's own lists (torch.distributed.fsdp._fully_shard._fsdp_state),
+    which have no public name.
     """
 
     def __init__(self, model: nn.Module):

@@ -84,7 +84,7 @@ def shard_in_order(
 def load_weights(model: nn.Module, whole: dict[str, Any]) -> None:
     """Rank 0's `whole` weights, sent to each rank that keeps a part of them.
 
-    The other ranks may give an empty dictionary. One tensor is whole at a time.
+    The other ranks may give an empty dictionary. One tensor is sent at a time.
     """
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     set_model_state_dict(model, whole, options=options)
@@ -115,7 +115,8 @@ class LocalMemory(DeviceMemory):
 
 def bytes_to_build(on_meta: bool) -> tuple[int, bool]:
     """Runs in each rank: most bytes while a sharded stack is made, and whether it is
-    the one of `make_stack`. A thread of the backend may hold a small tensor longer."""
+    the one of `make_stack`. A thread of the backend may hold a small tensor longer; the
+    whole weights that rank 0 sends are not counted."""
     whole = make_stack().to(device())
     with LocalMemory() as memory:
         with torch.device("meta") if on_meta else nullcontext():

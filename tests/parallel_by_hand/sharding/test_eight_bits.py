@@ -40,9 +40,13 @@ def test_an_outlier_spoils_only_its_block():
     def errors() -> list[float]:
         return [error_of_product(x, weight, *way, skip=1) for way in ways]
 
-    without = errors()
+    def other_blocks() -> torch.Tensor:
+        return scale_to_eight_bits(x, block=32).to_float()[:, 32:]
+
+    without, before = errors(), other_blocks()
     assert without == sorted(without), "bfloat16 rounds least, e5m2 most"
     x[0, 5] = 100_000.0
+    assert torch.equal(other_blocks(), before)
     bf16, blocks, e4m3, e5m2 = errors()
     assert [bf16, blocks] == pytest.approx(without[:2], rel=0.01)
     assert e4m3 > 3 * without[2] and e4m3 > e5m2
