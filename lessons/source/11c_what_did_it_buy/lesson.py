@@ -247,8 +247,11 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 
 # %% [markdown]
 # A prediction needs no trial for each size, and its parts say why one is better. Does
-# the measured order agree with it? If all four times lie close together, the choice does
-# not matter here. That is worth knowing, too.
+# the measured order agree with it? With gloo on two cores we saw the opposite: the
+# fewer messages, the faster. The cores that compute carry the bytes as well, so overlap
+# hides little, and each message interrupts them once more. A prediction that misses the
+# order has left out a cause. Where something else carries the bytes, as on 11b's paced
+# link, overlap does hide them.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven billion parameters: 6 minutes
