@@ -133,6 +133,29 @@ def test_it_ends_when_nobody_reads_any_more(program, tmp_path):
         wait_until_nothing_is_left(mark)
 
 
+def test_a_semaphore_is_made_known_before_the_program_ends(tmp_path):
+    program = """
+def main():
+    from multiprocessing import resource_tracker
+
+    def register(name, kind, known=resource_tracker.register):
+        ready()
+        print(name, flush=True)
+        time.sleep(0.5)
+        known(name, kind)
+
+    resource_tracker.register = register
+    get_context("spawn").Lock()
+    time.sleep(600)
+"""
+    with running(tmp_path, program) as (started, mark):
+        os.killpg(started.pid, signal.SIGINT)
+        name = started.communicate(timeout=30)[0].strip()
+        assert name.startswith("/mp-")
+        wait_until(lambda: not Path("/dev/shm", f"sem.{name[1:]}").exists())
+        wait_until_nothing_is_left(mark)
+
+
 def test_a_main_may_have_a_last_word(tmp_path):
     program = """
 def main():

@@ -101,16 +101,18 @@ class _Ending:
 
             resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGALRM, lambda *_: self.look())
+        signal.signal(signal.SIGALRM, lambda _, frame: self.look(frame))
         atexit.register(self.look_no_more)
         if isinstance(sys.stdout, io.TextIOWrapper) and _prints_into_pipe():
             sys.stdout.reconfigure(line_buffering=True)  # each line as it is printed
             threading.excepthook = _silent_without_reader(threading.excepthook)
         signal.setitimer(signal.ITIMER_REAL, LOOK)
 
-    def look(self) -> None:
+    def look(self, frame) -> None:
         """Every now and then: has Ctrl-C come, has the reader gone, is time over?"""
         try:
+            if _makes_semaphore(frame):
+                return
             if signal.SIGINT in signal.sigpending():
                 signal.sigwait({signal.SIGINT})
                 self.begin(signal.SIGINT)
@@ -157,6 +159,19 @@ class _Ending:
         signal.signal(self.why, signal.SIG_DFL)
         os.kill(os.getpid(), self.why)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {self.why})
+
+
+def _makes_semaphore(frame) -> bool:
+    """Whether `frame` may have made a semaphore that its tracker does not know yet.
+
+    Interrupted there, the semaphore would stay in /dev/shm for ever.
+    """
+    synchronize = sys.modules.get("multiprocessing.synchronize")
+    while synchronize and frame:
+        if frame.f_code is synchronize.SemLock.__init__.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _prints_into_pipe() -> bool:
