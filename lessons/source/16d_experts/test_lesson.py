@@ -31,20 +31,6 @@ def test_34_was_32_without_dropout_and_is_41():
     assert todays_block_formula(BlockSize(4096, 32, 8, 14336)) == 41  # Llama 3 8B
 
 
-def gradients_of_exercise_3() -> tuple[float, float]:
-    """Expert 0's number after backward and in the end, if each loss gives it 1."""
-    rank = dist.get_rank()
-    after_backward = torch.tensor(2.0)  # from both ranks of its set
-    replicas = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
-    total = after_backward.clone()
-    dist.all_reduce(total, group=replicas)
-    return after_backward.item(), (total / dist.get_world_size()).item()
-
-
-def test_the_numbers_of_exercise_3():
-    assert run_ranks(gradients_of_exercise_3, world_size=4) == [(2, 1)] * 4
-
-
 def test_the_picture_of_the_way_shows_each_token_at_its_experts_rank():
     alt = draw_visit().alt
     assert "in the text: abcd and efgh" in alt and "home: abcd and efgh" in alt
