@@ -1,12 +1,9 @@
-"""Steps of ours and of torch's, timed in turn, for the benchmarks beside."""
+"""Rows and arguments of the benchmarks that set ours beside torch's."""
 
 import argparse
-from collections.abc import Callable
 from statistics import median
-from time import perf_counter
 
 import torch
-import torch.distributed as dist
 
 from sidebyside import positive_int, program_parser
 
@@ -19,22 +16,6 @@ def parsed_arguments(manual: str, steps: int = 10) -> argparse.Namespace:
     args = parser.parse_args()
     print(f"torch {torch.__version__}, {args.ranks} ranks, {args.rounds} rounds")
     return args
-
-
-def seconds_in_turn(
-    kinds: dict[str, Callable[[], torch.Tensor]], rounds: int, steps: int
-) -> dict[str, list[float]]:
-    """Runs in each rank: for the same steps of each kind, round after round."""
-    seconds = {kind: [] for kind in kinds}
-    for turn in range(rounds + 1):
-        for kind in kinds if turn % 2 else reversed(kinds):
-            dist.barrier()
-            began = perf_counter()
-            for _ in range(steps):
-                result = kinds[kind]()
-            result.sum().item()  # wait for a GPU
-            seconds[kind].append(perf_counter() - began)
-    return {kind: times[1:] for kind, times in seconds.items()}  # the first: warm-up
 
 
 def print_ratio(shape: tuple, seconds: dict[str, list[float]], steps: int) -> None:

@@ -12,12 +12,12 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
+from parallel_by_hand.ddp.step_speed import seconds_in_turn
 from parallel_by_hand.tensor_parallel.mlp import MLPBlock, split_as_pair
 from sidebyside import device, run_ranks
 from tests.benchmarks.beside_torch import (
     parsed_arguments,
     print_ratio,
-    seconds_in_turn,
 )
 
 SIZES = [(64, 256), (512, 256), (1024, 256)]

@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 
+from parallel_by_hand.ddp.step_speed import seconds_in_turn
 from parallel_by_hand.sharding.fsdp_beside_ours import (
     make_wide_stack,
     sgd_beside_fsdp2,
@@ -21,7 +22,6 @@ from sidebyside import device, run_ranks
 from tests.benchmarks.beside_torch import (
     parsed_arguments,
     print_ratio,
-    seconds_in_turn,
 )
 
 SIZES = [(64, 256), (512, 256)]

@@ -1,8 +1,8 @@
 """Our DistributedDataParallel beside torch's: buckets, messages, and time."""
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
-from time import perf_counter
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,7 @@ from parallel_by_hand.ddp.ddp_from_scratch import (
     DistributedDataParallel,
     start_all_reduce,
 )
+from parallel_by_hand.ddp.step_speed import seconds_in_turn
 from sidebyside import device, load_digits, span
 
 TORCHS = nn.parallel.DistributedDataParallel
@@ -116,17 +117,13 @@ def time_in_turn(
         "ours": DistributedDataParallel(make_network(), 2**20),
         "torch's": TORCHS(make_network(), bucket_cap_mb=1),
     }
-    seconds = {kind: [] for kind in replicas}
-    for turn in range(rounds + 1):
-        for kind in replicas if turn % 2 else reversed(replicas):
-            dist.barrier()
-            began = perf_counter()
-            for _ in range(steps):
-                replicas[kind].zero_grad()
-                F.cross_entropy(replicas[kind](x), y).backward()
-            next(replicas[kind].parameters()).grad.sum().item()  # wait for a GPU
-            seconds[kind].append(perf_counter() - began)
-    return {kind: times[1:] for kind, times in seconds.items()}  # the first: warm-up
+
+    def step(replica: nn.Module) -> None:
+        replica.zero_grad()
+        F.cross_entropy(replica(x), y).backward()
+
+    works = {kind: partial(step, replica) for kind, replica in replicas.items()}
+    return seconds_in_turn(works, rounds, steps)
 
 
 def ratio_of_steps(make_network: Callable = make_wide) -> float:

@@ -95,17 +95,19 @@ def seconds_between(earlier, later) -> float:
     return earlier.elapsed_time(later) / 1e3
 
 
-def seconds_in_turn(works: dict, rounds: int) -> dict:
-    """Runs in each rank: the seconds of each of `works`, called in turn, by its key.
+def seconds_in_turn(works: dict, rounds: int, steps: int = 1) -> dict:
+    """Runs in each rank: seconds of `steps` calls of each of `works`, by its key.
 
-    So a busy moment of the computer hits all of them. A round before warms up.
+    All take turns, so a busy moment of the computer hits all of them. A round before
+    warms up.
     """
     seconds = {key: [] for key in works}
-    for _ in range(rounds + 1):
-        for key, work in works.items():
+    for turn in range(rounds + 1):
+        for key in works if turn % 2 else reversed(works):
             dist.barrier()
             began = now()
-            work()
+            for _ in range(steps):
+                works[key]()
             seconds[key].append(seconds_between(began, now()))
     return {key: times[1:] for key, times in seconds.items()}
 
