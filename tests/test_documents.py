@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from lessons.source.instructor_page import FENCE, HEADING
-from lessons.source.where_next import GLOSSARY, TAG, demos_of_lesson
+from lessons.source.where_next import GLOSSARY, INDEX, TAG, demos_of_lesson
 from sidebyside.__main__ import main
 from sidebyside.course import finding
 from sidebyside.course.lesson_format import lessons
@@ -89,14 +89,14 @@ def test_links_hold_in_a_folder_of_a_learners_own_copies(path):
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_a_lesson_ends_with_links_to_the_next_the_glossary_and_its_demos(lesson):
+def test_a_lesson_ends_with_links_to_the_next_to_words_answers_and_demos(lesson):
     """The build makes this cell."""
     cells = nbformat.read(ROOT / f"lessons/{lesson.name}.ipynb", 4).cells
     assert [TAG in cell.metadata.get("tags", []) for cell in cells].index(True) == (
         len(cells) - 1
     )
     after = [other for other in LESSONS if other.name > lesson.name][:1]
-    expected = [f"{next.name}.ipynb" for next in after] + [GLOSSARY]
+    expected = [f"{next.name}.ipynb" for next in after] + [GLOSSARY, INDEX]
     expected += [f"../demos/{demo}" for demo in demos_of_lesson(lesson, ROOT)]
     assert [target for _, _, target in LINK.findall(cells[-1].source)] == expected
     assert all(other.head["question"] in cells[-1].source for other in after)
