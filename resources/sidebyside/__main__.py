@@ -23,7 +23,7 @@ from sidebyside.programs.run_program import print_whatever_it_is
 KERNEL = ROOT / "resources/jupyter"  # this Python's, which no other of its name hides
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
-FIND = 'sidebyside find "all-reduce"'
+FIND = 'sidebyside find "a word, a question, or a line of an error message"'
 NO_NOTEBOOK = (
     "Either the course's file is not a notebook, or what has its name in my_lessons is "
     "not a file. After a conflict in git, `git checkout HEAD -- lessons` brings the "
@@ -76,9 +76,9 @@ def main() -> None:
 
 
 def print_places(text: str) -> None:
-    """Of what the course says about the text: two lines for each."""
+    """Where the course says something about the text: two lines for each place."""
     if not text:
-        end(f"what do you look for? For example: {FIND}")
+        end(f"say what you look for: {FIND}")
     found = finding.find(text)
     if not found:
         end(f"nothing is found for {text}; try another word for it")
