@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from sidebyside.course import course_pages, own_copies
+from sidebyside.course import course_pages, finding, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
 from sidebyside.programs.run_program import print_whatever_it_is
@@ -23,6 +23,7 @@ from sidebyside.programs.run_program import print_whatever_it_is
 KERNEL = ROOT / "resources/jupyter"  # this Python's, which no other of its name hides
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
+FIND = 'sidebyside find "a word, a question, or a line of an error message"'
 NO_NOTEBOOK = (
     "Either the course's file is not a notebook, or what has its name in my_lessons is "
     "not a file. After a conflict in git, `git checkout HEAD -- lessons` brings the "
@@ -37,6 +38,10 @@ class CannotOpen(Exception):
 def main() -> None:
     """The command `sidebyside`."""
     given = sys.argv[1:]
+    if given[:1] == ["find"]:
+        print_whatever_it_is()
+        print_places(" ".join(given[1:]))
+        return
     dashes = given.index("--") if "--" in given else len(given)
     args, options = parsed_arguments(given[:dashes])
     print_whatever_it_is()
@@ -70,6 +75,17 @@ def main() -> None:
     launch(["--notebook-dir", str(home), str(notebook), *options])
 
 
+def print_places(text: str) -> None:
+    """Where the course says something about the text: two lines for each place."""
+    if not text:
+        end(f"say what you look for: {FIND}")
+    found = finding.find(text)
+    if not found:
+        end(f"nothing is found for {text}; try another word for it")
+    for name, meaning, place in found:
+        print(f"{name}: {meaning}" if meaning else name, f"    {place}", sep="\n")
+
+
 def end(sentence: str) -> NoReturn:
     print(f"sidebyside: {sentence}", file=sys.stderr)
     sys.exit(2)
@@ -91,7 +107,7 @@ def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Ours, and those that are for Jupyter, such as --no-browser."""
     parser = argparse.ArgumentParser(
         "sidebyside",
-        usage=f"{USAGE}\n       {RESTORE}",
+        usage=f"{USAGE}\n       {RESTORE}\n       {FIND}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
