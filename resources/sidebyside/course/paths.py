@@ -8,7 +8,7 @@ exercises stand in backticks.
 
     | minutes | where | what you do there |
     |---|---|---|
-    | 6 | [10b, The ring](../../lessons/10b_all_reduce_and_its_cost.ipynb#The-ring) | … |
+    | 6 | [10a, The hang](../../lessons/10a_collectives.ipynb#The-hang) | guess, run |
     | 15 | exercise `11a-step` in [11a](../../lessons/11a_the_same_training.ipynb) | … |
 """
 
@@ -31,11 +31,11 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 class Step(NamedTuple):
     minutes: int
-    where: str  # "10b, The ring"
+    where: str  # "10a, The hang"
     text: str  # what you do there
-    link: str  # "lessons/10b_….ipynb#The-ring", from the course's folder, or ""
-    lesson: str | None  # "10b", None for another page
-    heading: str  # "The-ring", as in the link, or ""
+    link: str  # "lessons/10a_….ipynb#The-hang", from the course's folder, or ""
+    lesson: str | None  # "10a", None for another page
+    heading: str  # "The-hang", as in the link, or ""
     exercises: tuple[str, ...]
 
 

@@ -1,0 +1,51 @@
+"""How far a learner is on a path: what is left, and what comes next."""
+
+from sidebyside.course.lesson_format import Cell, lessons_numbered
+from sidebyside.course.paths import CoursePath, Step
+from sidebyside.course.record import read_record
+from sidebyside.exercises.findings import PASSED
+
+RULE = (
+    "A step is done when its exercises are passed; without exercises, when the guesses "
+    "of its section are measured; without either, when a later step is done."
+)
+
+
+def open_steps(path: CoursePath) -> list[Step]:
+    """The steps that are not done, as far as the record knows."""
+    record = read_record()
+    reached = {id for id, e in record["exercises"].items() if e.get("state") == PASSED}
+    reached |= {id for id, e in record["guesses"].items() if "measured" in e}
+    steps = [(step, _ids_of(step)) for step in path.steps]
+    done = [place for place, (_, ids) in enumerate(steps) if ids and ids <= reached]
+    last = max(done, default=-1)
+    return [
+        step
+        for place, (step, ids) in enumerate(steps)
+        if ids - reached or (not ids and place > last)
+    ]
+
+
+def _ids_of(step: Step) -> set[str]:
+    """The exercises of a step; of one without, the guesses of its section."""
+    guesses = {id for cell in section_of(step) for id in cell.revealed}
+    return {*step.exercises} or guesses
+
+
+def section_of(step: Step) -> list[Cell]:
+    """The cells of the lesson to which the step leads."""
+    found = lessons_numbered(step.lesson) if step.lesson else []
+    return [cell for lesson in found for cell in lesson.section(step.heading)]
+
+
+def minutes_left(path: CoursePath) -> str:
+    """ "45 of 120 minutes left" """
+    left = sum(step.minutes for step in open_steps(path))
+    return f"{left} of {path.minutes} minutes left"
+
+
+def link_to(step: Step) -> str:
+    """A link for the folder of the learner's lessons, which lie beside each other."""
+    beside = step.link.startswith("lessons/") or "://" in step.link
+    target = step.link.removeprefix("lessons/") if beside else f"../{step.link}"
+    return f"[{step.where}]({target})"
