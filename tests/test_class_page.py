@@ -62,7 +62,7 @@ def test_the_page_shows_who_passed_where_people_are_stuck_and_what_they_guessed(
         [OVERLAP, "2", "1", "3", "4", "who waits? (2 ×)"]
     ]
     assert rows(page, "Guesses, for the board") == [
-        ["03-two-threads", "How much?", "1.5 ×, 2 ×", "1 ×, 1 ×, 1 ×"]
+        ["03-two-threads", "How much?", "1.5, 2 ×", "1, 1, 1 ×"]
     ]
 
 

@@ -17,14 +17,14 @@ PAGE = """# Eight GPUs tomorrow
 
 | minutes | where | what you do there |
 |---|---|---|
-| 6 | [10b, The ring](../../lessons/10b_cost.ipynb#The-ring%3F) | run it, [why](a.md) |
+| 6 | [10b, The ring](../../lessons/10b_cost.ipynb#The-ring%3F) | run \\| do, [so](a) |
 | 10 | [a page](../checklists/hang.md) | read |
 | 15 | exercise `11a-step` in [11a](../../lessons/11a_ddp.ipynb), `torch` | `11a-stop` |
 
 That is half an hour.
 """
 STEPS = [
-    Step(6, "10b, The ring", "run it, why", "lessons/10b_cost.ipynb#The-ring%3F",
+    Step(6, "10b, The ring", "run \\| do, so", "lessons/10b_cost.ipynb#The-ring%3F",
          "10b", "The-ring?", ()),
     Step(10, "a page", "read", "resources/checklists/hang.md", None, "", ()),
     Step(15, "exercise `11a-step` in 11a, `torch`", "`11a-stop`",

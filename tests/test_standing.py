@@ -153,6 +153,8 @@ def test_what_is_passed_stays_passed_until_it_is_forgotten():
     for answer, state in [(2, "NOT YET"), (1, "PASSED"), (2, "PASSED")]:
         check("99-one", answer)
         assert read_record()["exercises"]["99-one"]["state"] == state
+    passed = {"state": "PASSED", "tries": 2, "advice": "one"}
+    assert read_record()["exercises"]["99-one"] == passed, "as it was when it passed"
     forget("99-one")
     assert read_record()["exercises"] == {}
 
@@ -195,12 +197,14 @@ def test_a_path_has_ticks_for_what_the_record_knows(said):
     reveal("98a-much", 3)
     assert ticks() == "✓   "
     forget("98a-much")
-    put_in_98b = {"state": "PASSED"}
     with changed_record() as record:
-        record["exercises"]["98b-one"] = put_in_98b
+        record["exercises"]["98b-one"] = {"state": "PASSED"}
     assert ticks() == " ✓✓ "
-    progress("two")
-    assert said()[:2] == ["Two lessons: 8 of 35 minutes left", "      5 min  98a"]
+    progress("two", done=4)
+    said()
+    assert ticks() == " ✓✓✓", "a guess is not said, it is made"
+    progress("two", done=1)
+    assert said()[:2] == ["Two lessons: 8 of 35 minutes left", "     1    5 min  98a"]
     progress()
     assert 'Two lessons: 8 of 35 minutes left, see progress("two")' in said()
 

@@ -61,7 +61,8 @@ def parse_path(name: str, text: str) -> CoursePath:
     title = re.search(r"^# +(.+?)\s*$", text, re.MULTILINE)
     table = TABLE.search(text)
     rows = re.findall(r"^\|(.*)\|\s*$", table[1] if table else "", re.MULTILINE)
-    steps = [_parse_step(*map(str.strip, row.split("|"))) for row in rows]
+    cells = [re.split(r"(?<!\\)\|", row) for row in rows]
+    steps = [_parse_step(*map(str.strip, row)) for row in cells]
     return CoursePath(name, title[1] if title else name, steps)
 
 

@@ -43,8 +43,8 @@ def _absolute(named: str) -> Path:
 def read_record() -> dict:
     """The record: {"exercises": {id: {...}}, "guesses": {id: {...}}, "course": {...}}.
 
-    "course" has "time", with "seconds" and when the "last" of them was, and "path",
-    with the "name" of the path that the learner has chosen.
+    "course" has "time", with "seconds" and when the "last" of them was; "path", with
+    the "name" of the one that the learner has chosen; and for each path what is "done".
     """
     path = record_file()
     with _lock:
@@ -118,7 +118,7 @@ _PARTS = "exercises", "guesses", "course"
 _KINDS = {"state": str, "tries": int, "hints": int, "question": str, "unit": str}
 _KINDS |= {"value": int | float | None, "measured": int | float}
 _KINDS |= {"computed": bool, "simulated": bool, "advice": str}
-_KINDS |= {"seconds": int, "last": int, "name": str}
+_KINDS |= {"seconds": int, "last": int, "name": str, "done": int}
 
 
 def _is_entry_of_record(entry: object) -> bool:

@@ -35,9 +35,8 @@ tr {{ border-bottom: 1px solid; }}
 def read_class(folder: Path) -> tuple[dict[str, dict], list[str]]:
     """The record of each learner, and a sentence for each file that has none."""
     records, faults = {}, []
-    for path in sorted(folder.rglob("[!.]*.json")):
-        if not path.is_file() or path.stem.startswith("progress-"):  # our copies
-            continue
+    found = {*folder.glob("*.json"), *folder.rglob("progress.json")}
+    for path in sorted(path for path in found if path.is_file()):
         parts = path.relative_to(folder).with_suffix("").parts
         name = "/".join(
             part for part in parts if part not in ("progress", ".sidebyside")
@@ -58,14 +57,15 @@ def class_page(records: dict[str, dict]) -> str:
 
 
 def _passed(records: dict[str, dict]) -> str:
-    chosen = [lesson for lesson in lessons() if lesson.exercises]
+    begun = {id for record in records.values() for id in record["exercises"]}
+    chosen = [lesson for lesson in lessons() if begun & {*lesson.exercises}]
     rows = []
     for name, record in records.items():
         entries = record["exercises"]
         done = {id for id, entry in entries.items() if entry.get("state") == PASSED}
         each = [len(done & {*lesson.exercises}) for lesson in chosen]
         counts = [
-            f"{n} of {len(lesson.exercises)}" if n else ""
+            f"{n}/{len(lesson.exercises)}"
             for n, lesson in zip(each, chosen, strict=True)
         ]
         rows.append([name, str(sum(each)), minutes_spent(record), *counts])
@@ -111,10 +111,11 @@ def _guessed(records: dict[str, dict]) -> str:
 
 
 def _spread(entries: list[dict], side: str, unit: str) -> str:
-    """All of them, from the lowest to the highest."""
+    """All of them, from the lowest to the highest: "1.5, 2 ×"."""
     numbers = [entry[side] for entry in entries if entry.get(side) is not None]
     numbers = sorted(number for number in numbers if abs(number) <= LARGEST)
-    return ", ".join(guess_with_unit(number, unit) for number in numbers)
+    shown = ", ".join(guess_with_unit(number, "") for number in numbers)
+    return f"{shown} {unit}".strip() if shown else ""
 
 
 def _table(title: str, columns: list[str], rows: list[list]) -> str:

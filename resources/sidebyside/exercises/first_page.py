@@ -30,7 +30,8 @@ are now.
 
 {paths}
 
-{rule} In a lesson, `progress("{name}")` chooses a path and shows it.
+{rule} In a lesson, `progress("{name}")` chooses a path and shows it. A link opens its
+lesson; click it once more, and it leads to the heading.
 
 ## Lessons
 
@@ -74,7 +75,7 @@ def _path_on_page(path: CoursePath, chosen: CoursePath | None) -> str:
         [
             f"<details{' open' * (path == chosen)}><summary><b>{path.title}</b>: "
             f"{minutes_left(path)}</summary>\n",
-            f"[For whom](../{FOLDER}/{path.name}.md)\n",
+            f"[The page of this path](../{FOLDER}/{path.name}.md)\n",
             "| | minutes | where | what you do there |",
             "|---|---|---|---|",
             *rows,

@@ -7,7 +7,8 @@ from sidebyside.exercises.findings import PASSED
 
 RULE = (
     "A step is done when its exercises are passed; without exercises, when the guesses "
-    "of its section are measured; without either, when a later step is done."
+    "of its section are measured; without either, when a later step is done, or when "
+    "you say so."
 )
 
 
@@ -16,17 +17,18 @@ def open_steps(path: CoursePath) -> list[Step]:
     record = read_record()
     reached = {id for id, e in record["exercises"].items() if e.get("state") == PASSED}
     reached |= {id for id, e in record["guesses"].items() if "measured" in e}
-    steps = [(step, _ids_of(step)) for step in path.steps]
-    done = [place for place, (_, ids) in enumerate(steps) if ids and ids <= reached]
-    last = max(done, default=-1)
+    steps = [(step, ids_of(step)) for step in path.steps]
+    done = [n for n, (_, ids) in enumerate(steps, 1) if ids and ids <= reached]
+    said = record["course"].get(path.name, {}).get("done", 0)
+    last = max([said, *done])
     return [
         step
-        for place, (step, ids) in enumerate(steps)
-        if ids - reached or (not ids and place > last)
+        for n, (step, ids) in enumerate(steps, 1)
+        if ids - reached or (not ids and n > last)
     ]
 
 
-def _ids_of(step: Step) -> set[str]:
+def ids_of(step: Step) -> set[str]:
     """The exercises of a step; of one without, the guesses of its section."""
     guesses = {id for cell in section_of(step) for id in cell.revealed}
     return {*step.exercises} or guesses

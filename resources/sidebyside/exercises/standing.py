@@ -21,7 +21,13 @@ from sidebyside.course.record import (
     read_record,
 )
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
-from sidebyside.exercises.path_progress import RULE, link_to, minutes_left, open_steps
+from sidebyside.exercises.path_progress import (
+    RULE,
+    ids_of,
+    link_to,
+    minutes_left,
+    open_steps,
+)
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
 # old copies of lessons still ask for these
@@ -33,14 +39,15 @@ REPLACED = {
 }
 
 
-def progress(what: str | int | None = None) -> None:
+def progress(what: str | int | None = None, done: int | None = None) -> None:
     """Show how far each lesson is, or each exercise of one lesson: progress("03").
 
-    progress("eight_gpus_tomorrow") chooses a path, and shows what it still needs.
+    progress("eight_gpus_tomorrow") chooses a path, and shows what it still needs;
+    with done=3 you say that you have done the steps up to the third.
     """
     chosen = lessons() if what is None else lessons_numbered(str(what))
     if not chosen:
-        _progress_on_path(what)
+        _progress_on_path(what, done)
         return
     states = states_of_exercises(chosen)
     comes_next, current = next_of(chosen, states)
@@ -85,7 +92,7 @@ def chosen_path() -> CoursePath | None:
     return next((path for path in paths() if path.name == name), None)
 
 
-def _progress_on_path(name: object) -> None:
+def _progress_on_path(name: object, done: int | None) -> None:
     """Choose a path and show its steps, or say what there is."""
     path = next((path for path in paths() if path.name == name), None)
     if path is None:
@@ -95,16 +102,20 @@ def _progress_on_path(name: object) -> None:
         return
     with changed_record() as record:
         record["course"]["path"] = {"name": path.name}
+        if done is not None:
+            record["course"][path.name] = {"done": done}
     still_open = open_steps(path)
     print(f"{path.title}: {minutes_left(path)}")
-    for step in path.steps:
+    for number, step in enumerate(path.steps, 1):
         tick = " " if step in still_open else "✓"
-        print(f"  {tick} {step.minutes:>3} min  {step.where}")
+        print(f"  {tick} {number:>2}  {step.minutes:>3} min  {step.where}")
     print(RULE)
     if still_open:
         step = still_open[0]
         where = link_to(step) if in_notebook() else step.where
-        show_markdown(f"Next: {where}: {step.text}.")
+        number = path.steps.index(step) + 1
+        then = "" if ids_of(step) else f'Then progress("{path.name}", done={number}).'
+        show_markdown(f"Next: {where}: {step.text}. {then}")
 
 
 def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
