@@ -44,6 +44,7 @@ def main() -> None:
     """The command `sidebyside`."""
     given = sys.argv[1:]
     if given[:1] == ["class"]:
+        print_whatever_it_is()
         write_class_page(given[1:])
         return
     dashes = given.index("--") if "--" in given else len(given)

@@ -3,19 +3,20 @@
 from sidebyside.course.lesson_format import Lesson, lessons
 from sidebyside.course.paths import FOLDER, CoursePath, paths
 from sidebyside.exercises.findings import PASSED
-from sidebyside.exercises.path_progress import RULE, link_to, minutes_left, open_steps
-from sidebyside.exercises.standing import (
+from sidebyside.exercises.path_progress import (
+    RULE,
     chosen_path,
-    next_of,
-    states_of_exercises,
-    time_spent,
+    link_to,
+    minutes_left,
+    open_steps,
 )
+from sidebyside.exercises.standing import next_of, states_of_exercises, time_spent
 
 PARTS = {
-    "00": "I. Threads and processes",
-    "08": "II. One model in many processes",
-    "13a": "III. One model in parts",
-    "18a": "IV. Many machines",
+    "00": "Part I: parallel programming in Python",
+    "08": "Part II: data parallel training",
+    "13a": "Part III: splitting the model",
+    "18a": "Part IV: beyond one machine",
 }
 PAGE = """# Where you are
 
@@ -35,7 +36,7 @@ lesson; click it once more, and it leads to the heading.
 
 ## Lessons
 
-[The map](../README.md#lessons) shows what needs what.
+[The map](../README.md) shows what needs what.
 {lessons}
 """
 

@@ -1,15 +1,47 @@
 """How far a learner is on a path: what is left, and what comes next."""
 
 from sidebyside.course.lesson_format import Cell, lessons_numbered
-from sidebyside.course.paths import CoursePath, Step
-from sidebyside.course.record import read_record
+from sidebyside.course.paths import CoursePath, Step, paths
+from sidebyside.course.record import changed_record, read_record
 from sidebyside.exercises.findings import PASSED
+from sidebyside.programs.showing import in_notebook, show_markdown
 
 RULE = (
     "A step is done when its exercises are passed; without exercises, when the guesses "
     "of its section are measured; without either, when a later step is done, or when "
     "you say so."
 )
+
+
+def progress_on_path(name: str, done: int | None) -> None:
+    """Choose a path and show its steps; the learner says that the first are `done`."""
+    all_paths = {path.name: path for path in paths()}
+    if name not in all_paths:
+        print(f"There is no path {name}; there are: {', '.join(all_paths)}.")
+        return
+    path = all_paths[name]
+    with changed_record() as record:
+        record["course"]["path"] = {"name": name}
+        if done is not None:
+            record["course"][name] = {"done": done}
+    still_open = open_steps(path)
+    print(f"{path.title}: {minutes_left(path)}")
+    for number, step in enumerate(path.steps, 1):
+        tick = " " if step in still_open else "✓"
+        print(f"  {tick} {number:>2}  {step.minutes:>3} min  {step.where}")
+    print(RULE)
+    if still_open:
+        step = still_open[0]
+        where = link_to(step) if in_notebook() else step.where
+        number = path.steps.index(step) + 1
+        then = "" if ids_of(step) else f' Then progress("{name}", done={number}).'
+        show_markdown(f"Next: {where}: {step.text}.{then}")
+
+
+def chosen_path() -> CoursePath | None:
+    """The path that the learner has chosen last."""
+    name = read_record()["course"].get("path", {}).get("name")
+    return next((path for path in paths() if path.name == name), None)
 
 
 def open_steps(path: CoursePath) -> list[Step]:

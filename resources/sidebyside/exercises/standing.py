@@ -13,7 +13,6 @@ from sidebyside.course.lesson_format import (
     lessons_numbered,
     number_of,
 )
-from sidebyside.course.paths import CoursePath, paths
 from sidebyside.course.record import (
     PAUSE,
     changed_record,
@@ -22,11 +21,9 @@ from sidebyside.course.record import (
 )
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.exercises.path_progress import (
-    RULE,
-    ids_of,
-    link_to,
+    chosen_path,
     minutes_left,
-    open_steps,
+    progress_on_path,
 )
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
@@ -47,7 +44,10 @@ def progress(what: str | int | None = None, done: int | None = None) -> None:
     """
     chosen = lessons() if what is None else lessons_numbered(str(what))
     if not chosen:
-        _progress_on_path(what, done)
+        if re.match(r"\d", str(what)):
+            print(_unknown_lesson(what))
+        else:
+            progress_on_path(str(what), done)
         return
     states = states_of_exercises(chosen)
     comes_next, current = next_of(chosen, states)
@@ -80,42 +80,9 @@ def time_spent() -> str:
 
 def minutes_spent(record: dict) -> str:
     """ "3 h 20 min" """
-    hours, minutes = divmod(
-        record["course"].get("time", {}).get("seconds", 0) // 60, 60
-    )
+    seconds = record["course"].get("time", {}).get("seconds", 0)
+    hours, minutes = divmod(seconds // 60, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def chosen_path() -> CoursePath | None:
-    """The path that the learner has chosen last."""
-    name = read_record()["course"].get("path", {}).get("name")
-    return next((path for path in paths() if path.name == name), None)
-
-
-def _progress_on_path(name: object, done: int | None) -> None:
-    """Choose a path and show its steps, or say what there is."""
-    path = next((path for path in paths() if path.name == name), None)
-    if path is None:
-        print(
-            _unknown_lesson(name) if re.match(r"\d", str(name)) else _unknown_path(name)
-        )
-        return
-    with changed_record() as record:
-        record["course"]["path"] = {"name": path.name}
-        if done is not None:
-            record["course"][path.name] = {"done": done}
-    still_open = open_steps(path)
-    print(f"{path.title}: {minutes_left(path)}")
-    for number, step in enumerate(path.steps, 1):
-        tick = " " if step in still_open else "✓"
-        print(f"  {tick} {number:>2}  {step.minutes:>3} min  {step.where}")
-    print(RULE)
-    if still_open:
-        step = still_open[0]
-        where = link_to(step) if in_notebook() else step.where
-        number = path.steps.index(step) + 1
-        then = "" if ids_of(step) else f'Then progress("{path.name}", done={number}).'
-        show_markdown(f"Next: {where}: {step.text}. {then}")
 
 
 def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
@@ -218,7 +185,3 @@ def unknown_exercise(id: object) -> str:
 def _unknown_lesson(lesson: object) -> str:
     there = ", ".join(found.number for found in lessons())
     return f"There is no lesson {lesson}; there are: {there}."
-
-
-def _unknown_path(name: object) -> str:
-    return f"There is no path {name}; there are: {', '.join(p.name for p in paths())}."
