@@ -217,10 +217,10 @@ def test_the_time_between_changes_counts_unless_it_is_a_pause(said, monkeypatch)
         guess("98a-much", 3)
     said()
     progress()
-    assert "Time spent: 1 h 1 min, from each" in "\n".join(said())
+    assert "Time spent: 1 h 1 min, between" in "\n".join(said())
     forget()
     progress()
-    assert "Time spent: 0 min, from each" in "\n".join(said())
+    assert "Time spent: 0 min, between" in "\n".join(said())
 
 
 def test_the_first_page_has_paths_lessons_and_the_next_step(said):

@@ -29,7 +29,7 @@ def progress_on_path(name: str, done: int | None) -> None:
     for number, step in enumerate(path.steps, 1):
         tick = " " if step in still_open else "✓"
         print(f"  {tick} {number:>2}  {step.minutes:>3} min  {step.where}")
-    print(RULE)
+    show_markdown(RULE)
     if still_open:
         step = still_open[0]
         where = link_to(step) if in_notebook() else step.where

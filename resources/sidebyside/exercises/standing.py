@@ -72,9 +72,10 @@ def progress(what: str | int | None = None, done: int | None = None) -> None:
 
 def time_spent() -> str:
     """A sentence that says how it was counted."""
+    spent = minutes_spent(read_record())
     return (
-        f"Time spent: {minutes_spent(read_record())}, from each guess, check or hint "
-        f"to the next; gaps of more than {PAUSE} minutes do not count."
+        f"Time spent: {spent}, between guesses, checks and hints at most {PAUSE} "
+        f"minutes apart."
     )
 
 
