@@ -1,6 +1,6 @@
 """How far a learner is on a path: what is left, and what comes next."""
 
-from sidebyside.course.lesson_format import Cell, lessons_numbered
+from sidebyside.course.lesson_format import lessons_numbered
 from sidebyside.course.paths import CoursePath, Step, paths
 from sidebyside.course.record import changed_record, read_record
 from sidebyside.exercises.findings import PASSED
@@ -62,14 +62,9 @@ def open_steps(path: CoursePath) -> list[Step]:
 
 def ids_of(step: Step) -> set[str]:
     """The exercises of a step; of one without, the guesses of its section."""
-    guesses = {id for cell in section_of(step) for id in cell.revealed}
-    return {*step.exercises} or guesses
-
-
-def section_of(step: Step) -> list[Cell]:
-    """The cells of the lesson to which the step leads."""
     found = lessons_numbered(step.lesson) if step.lesson else []
-    return [cell for lesson in found for cell in lesson.section(step.heading)]
+    cells = [cell for lesson in found for cell in lesson.section(step.heading)]
+    return {*step.exercises} or {id for cell in cells for id in cell.revealed}
 
 
 def minutes_left(path: CoursePath) -> str:
