@@ -16,6 +16,13 @@ RING = "lessons/10b_all_reduce_and_its_cost.ipynb, Round a ring"
         ("all reduces", "all-reduce", "lessons/09_data_parallel_by_hand.ipynb"),
         ("al-reduce", "all-reduce", "lessons/09_data_parallel_by_hand.ipynb"),
         ("deadlok", "deadlock", "lessons/04_race_conditions_and_locks.ipynb"),
+        ("optimizers", "optimiser", "lessons/09_data_parallel_by_hand.ipynb"),
+        ("ThreadPoolExecutor", "Why your function is not found", "lessons/02"),
+        (
+            "can I use asyncio?",
+            "asyncio.run() cannot be called from a running event loop",
+            "lessons/03_the_gil.ipynb",
+        ),
         ("1F1B", "1F1B", "lessons/15b_pipeline_memory.ipynb"),
         (
             "why does my pool hang",

@@ -93,7 +93,7 @@ def print_places(words: list[str]) -> None:
     found = finding.find(text)
     if not found:
         end(f"nothing is found for {text}; try another word for it")
-    for name, meaning, place in found:
+    for name, meaning, place, _ in found:
         print(f"{name}: {meaning}" if meaning else name, f"    {place}", sep="\n")
 
 
