@@ -59,7 +59,7 @@ def test_the_page_shows_who_passed_where_people_are_stuck_and_what_they_guessed(
     passed = {row[0]: row[1] for row in rows(page, "Who has passed what")}
     assert passed == {"ada": "1", "bob": "0", "&lt;b&gt;": "0"}
     assert rows(page, "Where people get stuck") == [
-        [OVERLAP, "2", "1", "3", "4", "who waits? (2 ×)"]
+        [OVERLAP, "2", "&lt;b&gt;, bob", "who waits? (2 ×)", "1", "3", "4"]
     ]
     assert rows(page, "Guesses, for the board") == [
         ["03-two-threads", "How much?", "1.5, 2 ×", "1, 1, 1 ×"]

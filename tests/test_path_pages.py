@@ -1,6 +1,6 @@
 """A path's page is read as it is written."""
 
-from sidebyside.course.paths import CoursePath, Step, parse_path
+from sidebyside.course.paths import CoursePath, Link, Step, parse_path
 
 PAGE = """# Eight GPUs tomorrow
 
@@ -12,18 +12,21 @@ PAGE = """# Eight GPUs tomorrow
 
 | minutes | where | what you do there |
 |---|---|---|
-| 6 | [10b, The ring](../../lessons/10b_cost.ipynb#The-ring%3F) | run \\| do, [so](a) |
+| 6 | [10b, The ring](../../lessons/10b_cost.ipynb#The-ring%3F), [A tree](../../lessons/10b_cost.ipynb#A-tree) | run \\| do, [so](a) |
 | 10 | [a page](../checklists/hang.md) | read |
 | 15 | exercise `11a-step` in [11a](../../lessons/11a_ddp.ipynb), `torch` | `11a-stop` |
 
 That is half an hour.
 """
 STEPS = [
-    Step(6, "10b, The ring", "run \\| do, so", "lessons/10b_cost.ipynb#The-ring%3F",
-         "10b", "The-ring?", ()),
-    Step(10, "a page", "read", "resources/checklists/hang.md", None, "", ()),
-    Step(15, "exercise `11a-step` in 11a, `torch`", "`11a-stop`",
-         "lessons/11a_ddp.ipynb", "11a", "", ("11a-step", "11a-stop")),
+    Step(6, "{}, {}", "run \\| do, so", (
+        Link("10b, The ring", "lessons/10b_cost.ipynb#The-ring%3F", "10b", "The-ring?"),
+        Link("A tree", "lessons/10b_cost.ipynb#A-tree", "10b", "A-tree"),
+    ), ()),
+    Step(10, "{}", "read",
+         (Link("a page", "resources/checklists/hang.md", None, ""),), ()),
+    Step(15, "exercise `11a-step` in {}, `torch`", "`11a-stop`",
+         (Link("11a", "lessons/11a_ddp.ipynb", "11a", ""),), ("11a-step", "11a-stop")),
 ]  # fmt: skip
 
 

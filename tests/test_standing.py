@@ -40,7 +40,7 @@ PATH = """# Two lessons
 
 | minutes | where | what you do there |
 |---|---|---|
-| 5 | [98a](../../lessons/98a_planted.ipynb#To-read) | guess |
+| 5 | [98a](../../lessons/98a_planted.ipynb#Exercises), [1](../../lessons/98a_planted.ipynb#To-read) | guess |
 | 7 | [a page](../checklists/hang.md) | read |
 | 20 | exercise `98b-one` in [98b](../../lessons/98b_planted.ipynb) | once |
 | 3 | [another](../README.md) | read |
@@ -204,7 +204,10 @@ def test_a_path_has_ticks_for_what_the_record_knows(said):
     said()
     assert ticks() == " ✓✓✓", "a guess is not said, it is made"
     progress("two", done=1)
-    assert said()[:2] == ["Two lessons: 8 of 35 minutes left", "     1    5 min  98a"]
+    assert said()[:2] == [
+        "Two lessons: 8 of 35 minutes left",
+        "     1    5 min  98a, 1",
+    ]
     progress()
     assert 'Two lessons: 8 of 35 minutes left, see progress("two")' in said()
 
@@ -232,7 +235,8 @@ def test_the_first_page_has_paths_lessons_and_the_next_step(said):
     assert "<details><summary><b>Two lessons</b>: 35 of 35 minutes left" in page
     progress("two")
     page = first_page()
-    assert "**Next: [98a](98a_planted.ipynb#To-read), on the path *Two" in page
+    links = "[98a](98a_planted.ipynb#Exercises), [1](98a_planted.ipynb#To-read)"
+    assert f"**Next: {links}, on the path *Two" in page
     assert "<details open><summary><b>Two lessons</b>" in page
     assert "|   | 7 | [a page](../resources/checklists/hang.md) | read |" in page
 

@@ -1,7 +1,7 @@
 """Paths by goal, and the one reader of their pages: what to do where, in which order.
 
 A path is a page in `resources/paths` with a title and one table whose head is `HEAD`:
-each row is a step. Its first link leads to a lesson's heading or to another page, and
+each row is a step. Its links lead to headings of lessons or to other pages, and
 exercises stand in backticks.
 
     # Eight GPUs tomorrow
@@ -29,14 +29,24 @@ TABLE = re.compile(
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
-class Step(NamedTuple):
-    minutes: int
-    where: str  # "10a, The hang"
-    text: str  # what you do there
-    link: str  # "lessons/10a_….ipynb#The-hang", from the course's folder, or ""
+class Link(NamedTuple):
+    text: str  # "10a, The hang"
+    target: str  # "lessons/10a_….ipynb#The-hang", from the course's folder
     lesson: str | None  # "10a", None for another page
     heading: str  # "The-hang", as in the link, or ""
+
+
+class Step(NamedTuple):
+    minutes: int
+    place: str  # "exercise `11a-step` in {}", to be filled with its links
+    text: str  # what you do there
+    links: tuple[Link, ...]
     exercises: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The place without addresses."""
+        return self.place.format(*(link.text for link in self.links))
 
 
 class CoursePath(NamedTuple):
@@ -67,17 +77,20 @@ def parse_path(name: str, text: str) -> CoursePath:
 
 
 def _parse_step(minutes: str, where: str, text: str) -> Step:
-    link = LINK.search(where)
-    page, _, heading = link[2].partition("#") if link else ("", "", "")
-    if page and "://" not in page:
-        page = posixpath.normpath(posixpath.join(FOLDER, page))
     coded = re.findall(r"`([^`]+)`", f"{where} {text}")
     return Step(
         int(minutes),
-        LINK.sub(r"\1", where),
+        LINK.sub("{}", where),
         LINK.sub(r"\1", text),
-        f"{page}#{heading}" if heading else page,
-        number_of(PurePosixPath(page).stem) or None,
-        unquote(heading),
+        tuple(_parse_link(*found) for found in LINK.findall(where)),
         tuple(code for code in coded if EXERCISE.fullmatch(code)),
     )
+
+
+def _parse_link(text: str, address: str) -> Link:
+    page, _, heading = address.partition("#")
+    if "://" not in page:
+        page = posixpath.normpath(posixpath.join(FOLDER, page))
+    target = f"{page}#{heading}" if heading else page
+    number = number_of(PurePosixPath(page).stem) or None
+    return Link(text, target, number, unquote(heading))

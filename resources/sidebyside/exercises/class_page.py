@@ -25,7 +25,7 @@ PAGE = """{mark}<head><meta charset="utf-8">
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem; }}
 div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
 th, td {{ text-align: left; vertical-align: top; padding: 0.2rem 0.8rem 0.2rem 0; }}
-tr {{ border-bottom: 1px solid; }}
+tr {{ border-bottom: 1px solid; }} td:first-child {{ white-space: nowrap; }}
 </style></head><body><h1>The class: {learners} learners</h1>
 {tables}
 </body></html>
@@ -77,19 +77,20 @@ def _stuck(records: dict[str, dict]) -> str:
     """The exercises that were tried, first those that most people have yet to pass."""
     rows = []
     for id in [id for lesson in lessons() for id in lesson.exercises]:
-        entries = [record["exercises"].get(id, {}) for record in records.values()]
-        tried = [entry for entry in entries if entry.get("tries")]
+        entries = {name: rec["exercises"].get(id, {}) for name, rec in records.items()}
+        tried = {name: entry for name, entry in entries.items() if entry.get("tries")}
         if not tried:
             continue
-        passed = [entry["tries"] for entry in tried if entry.get("state") == PASSED]
-        hints = sum(entry.get("hints", 0) for entry in entries)
-        advice = Counter(entry["advice"] for entry in tried if "advice" in entry)
+        passed = [e["tries"] for e in tried.values() if e.get("state") == PASSED]
+        stuck = [name for name, e in tried.items() if e.get("state") != PASSED]
+        hints = sum(entry.get("hints", 0) for entry in entries.values())
+        advice = Counter(e["advice"] for e in tried.values() if "advice" in e)
         told = "; ".join(f"{text} ({n} ×)" for text, n in advice.most_common(2))
         tries = median_low(passed) if passed else ""
-        rows.append([id, len(tried) - len(passed), len(passed), tries, hints, told])
-    rows.sort(key=lambda row: (-row[1], -(row[3] or 0)))
-    columns = ["exercise", "not passed yet", "passed", "tries (median)", "hints"]
-    columns.append("last advice, to think about")
+        rows.append([id, len(stuck), ", ".join(stuck), told, len(passed), tries, hints])
+    rows.sort(key=lambda row: (-row[1], -(row[5] or 0)))
+    columns = ["exercise", "tried, not passed", "who", "last advice, to think about"]
+    columns += ["passed", "tries of those (median)", "hints"]
     return _table("Where people get stuck", columns, rows)
 
 

@@ -1,14 +1,14 @@
 """How far a learner is on a path: what is left, and what comes next."""
 
 from sidebyside.course.lesson_format import lessons_numbered
-from sidebyside.course.paths import CoursePath, Step, paths
+from sidebyside.course.paths import CoursePath, Link, Step, paths
 from sidebyside.course.record import changed_record, read_record
 from sidebyside.exercises.findings import PASSED
 from sidebyside.programs.showing import in_notebook, show_markdown
 
 RULE = (
     "A step is done when its exercises are passed; without exercises, when the guesses "
-    "of its section are measured; without either, when a later step is done, or when "
+    "of its sections are measured; without either, when a later step is done, or when "
     "you say so."
 )
 
@@ -61,9 +61,13 @@ def open_steps(path: CoursePath) -> list[Step]:
 
 
 def ids_of(step: Step) -> set[str]:
-    """The exercises of a step; of one without, the guesses of its section."""
-    found = lessons_numbered(step.lesson) if step.lesson else []
-    cells = [cell for lesson in found for cell in lesson.section(step.heading)]
+    """The exercises of a step; of one without, the guesses of its sections."""
+    cells = [
+        cell
+        for link in step.links
+        for lesson in lessons_numbered(link.lesson or "")
+        for cell in lesson.section(link.heading)
+    ]
     return {*step.exercises} or {id for cell in cells for id in cell.revealed}
 
 
@@ -74,7 +78,11 @@ def minutes_left(path: CoursePath) -> str:
 
 
 def link_to(step: Step) -> str:
-    """A link for the folder of the learner's lessons, which lie beside each other."""
-    beside = step.link.startswith("lessons/") or "://" in step.link
-    target = step.link.removeprefix("lessons/") if beside else f"../{step.link}"
-    return f"[{step.where}]({target})"
+    """The place, with links for the folder of the learner's lessons."""
+    return step.place.format(*map(_link, step.links))
+
+
+def _link(link: Link) -> str:
+    beside = link.lesson or "://" in link.target
+    target = link.target.removeprefix("lessons/") if beside else f"../{link.target}"
+    return f"[{link.text}]({target})"
