@@ -10,6 +10,7 @@ from lessons.source.execution import execute
 from lessons.source.nbgrader_assignment import assignment
 from lessons.source.notebooks import code_cells, tags
 from sidebyside.course.lesson_format import lesson_of, lessons, solved, stub
+from tests import tiny_course as tiny
 
 WITH_EXERCISES = [lesson for lesson in lessons() if lesson.exercises]
 VERSIONS = {  # the stub, a wrong answer and the solution of one lesson's exercises
@@ -42,6 +43,19 @@ def test_each_exercise_is_worth_a_point(lesson):
     assert list(tests) == lesson.exercises
     for text in tests.values():
         compile(text, "otter's test", "exec")
+
+
+def test_a_second_build_keeps_the_instructors_settings(tmp_path):
+    tiny.write_sources(tmp_path)
+    folder = tmp_path / "grading"
+    settings = folder / "nbgrader_config.py"
+    assert tiny.run_build(tmp_path, "--nbgrader", str(folder)) == 0
+    compile(settings.read_text(), settings, "exec")
+    settings.write_text("# our own")
+    assert tiny.run_build(tmp_path, "--nbgrader", str(folder)) == 0
+    assert settings.read_text() == "# our own"
+    assert (folder / f"source/{tiny.NAME}/{tiny.NAME}.ipynb").exists()
+    assert not any(path.exists() for path in tiny.products(tmp_path).values())
 
 
 @pytest.mark.everything

@@ -17,15 +17,13 @@ SETTINGS = f'''\
 writes this file."""
 
 import os
-from pathlib import Path
 
 c = get_config()
 c.CourseDirectory.course_id = "side_by_side"
 c.ClearSolutions.code_stub = {{"python": {YOUR_TURN!r}}}
 c.ExecutePreprocessor.timeout = 300  # seconds; a check of ranks may take minutes
-# What is checked while grading is recorded here, not in the grader's own progress.
-record = Path(__file__).resolve().with_name("progress_while_grading.json")
-os.environ["SIDEBYSIDE_PROGRESS"] = str(record)
+# Each learner's record lies beside the graded notebook, apart from the grader's own.
+os.environ["SIDEBYSIDE_PROGRESS"] = "progress.json"
 '''
 
 OTTER_TEST = """\
