@@ -39,6 +39,9 @@ def test_each_exercise_is_worth_a_point(lesson):
     for cell in cells:
         solution = cell.metadata.get("nbgrader", {}).get("solution", False)
         assert solution == ("BEGIN SOLUTION" in cell.source), "else it is emptied"
+        assert not re.search(r"^### END SOLUTION\s+\S", cell.source, re.MULTILINE), (
+            "nbgrader's stub raises, and what follows in the cell would not run"
+        )
     tests = {path.stem: text for path, text in files.items() if path.suffix == ".py"}
     assert list(tests) == lesson.exercises
     for text in tests.values():
