@@ -22,8 +22,8 @@ c = get_config()
 c.CourseDirectory.course_id = "side_by_side"
 c.ClearSolutions.code_stub = {{"python": {YOUR_TURN!r}}}
 c.ExecutePreprocessor.timeout = 300  # seconds; a check of ranks may take minutes
-# Each learner's record lies beside the graded notebook, apart from the grader's own.
-os.environ["SIDEBYSIDE_PROGRESS"] = "progress.json"
+# Records of checks: autograded/LEARNER/progress.json, apart from the grader's own.
+os.environ["SIDEBYSIDE_PROGRESS"] = "../progress.json"
 '''
 
 OTTER_TEST = """\
