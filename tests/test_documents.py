@@ -58,8 +58,14 @@ def links(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What may stand after # in a link to this page, as GitHub makes it of headings."""
-    titles = [title.strip().lower() for _, title in HEADING.findall(text_of(path))]
+    """What may stand after # in a link to this page.
+
+    As JupyterLab makes it of a notebook's headings, and GitHub of a page's.
+    """
+    titles = [title.strip() for _, title in HEADING.findall(text_of(path))]
+    if path.suffix == ".ipynb":
+        return {title.replace("`", "").replace(" ", "-") for title in titles}
+    titles = [title.lower() for title in titles]
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
 
