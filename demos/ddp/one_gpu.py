@@ -83,7 +83,8 @@ def main() -> None:
     parser.add_argument("--workers", choices=("0", "1", "2", "4", "8"), default="0")
     parser.add_argument("--bf16", action="store_true", help="products in 16 bits")
     args = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    for name in {"SIGINT", "SIGPIPE"} & set(dir(signal)):  # Ctrl-C, | head
+        signal.signal(getattr(signal, name), signal.SIG_DFL)  # end without a traceback
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = train(device, int(args.workers), args.bf16)
