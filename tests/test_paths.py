@@ -49,23 +49,16 @@ def test_every_page_there_is_a_path():
 # A script for one GPU, beside its DDP form --------------------------------------------
 
 
-@cache
 def code_of(name: str) -> list[str]:
-    """The lines below the docstring, without indentation."""
+    """The lines below the docstring."""
     text = (ROOT / f"demos/ddp/{name}.py").read_text(encoding="utf-8")
-    return [line.strip() for line in text.split('"""\n', 1)[1].splitlines()]
+    return text.split('"""\n', 1)[1].splitlines()
 
 
 def test_the_page_names_every_line_in_which_the_ddp_form_differs():
-    table = page("eight_gpus_tomorrow").split("| one GPU | eight GPUs | why |\n")[1]
-    rows = [row.split(" | ") for row in table.split("\n\n")[0].splitlines()[1:]]
-    removed, added = (
-        [line for row in rows for line in re.findall(r"`([^`]+)`", row[column])]
-        for column in (0, 1)
-    )
-    found = list(difflib.ndiff(code_of("one_gpu"), code_of("own_ddp")))
-    assert removed == [line[2:] for line in found if line.startswith("- ")]
-    assert added == [line[2:] for line in found if line.startswith("+ ")]
+    blocks = re.findall(r"```diff\n(.*?)```", page("eight_gpus_tomorrow"), re.DOTALL)
+    differences = difflib.ndiff(code_of("one_gpu"), code_of("own_ddp"))
+    assert "".join(blocks).splitlines() == [x for x in differences if x[0] in "-+"]
 
 
 # Hours, and what needs what -----------------------------------------------------------
