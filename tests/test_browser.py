@@ -108,10 +108,11 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
         browser_page(height=1200) as page,
     ):
         page.goto(url)
+        page.locator(".jp-MarkdownViewer a", has_text="00 Start here").first.click()
         page.wait_for_selector(".jp-Notebook .jp-MarkdownOutput h1")
         assert "/lab/tree/my_lessons/00_start_here.ipynb" in page.url
         page.wait_for_selector(".jp-DirListing-itemText")
-        names = [f"{lesson.name}.ipynb" for lesson in lessons()]
+        names = ["00_first_page.md", *(f"{lesson.name}.ipynb" for lesson in lessons())]
         page.wait_for_function(LISTED, arg=names)
 
         server = page.url.partition("/lab/tree/")[0]

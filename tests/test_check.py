@@ -410,7 +410,7 @@ def test_the_solution_is_shown_with_its_reason_and_asks_to_try_first(capsys):
 @pytest.mark.parametrize("broken", ["{", '{"guesses": {"a": {"value": "3"}}}'])
 def test_a_broken_record_is_kept_and_said_once(broken, capsys):
     record_file().write_text(broken)
-    assert read_record() == {"exercises": {}, "guesses": {}}
+    assert read_record() == {"exercises": {}, "guesses": {}, "course": {}}
     assert "could not be read" in capsys.readouterr().out
     read_record()
     assert capsys.readouterr().out == ""
@@ -424,7 +424,8 @@ def test_where_nothing_can_be_written_the_record_lives_in_memory(monkeypatch, ca
     assert "cannot be written" in capsys.readouterr().out
     check("98-add", add_cell("return 3"))
     assert capsys.readouterr().out == "98-add: PASSED\n"
-    assert read_record()["exercises"]["98-add"] == {"state": "PASSED", "tries": 2}
+    passed = {"state": "PASSED", "tries": 1}
+    assert read_record()["exercises"]["98-add"] == passed, "only till it passed"
     forget()
 
 

@@ -9,9 +9,10 @@ import nbformat
 import pytest
 
 from lessons.source.instructor_page import FENCE, HEADING
-from lessons.source.where_next import GLOSSARY, TAG, demos_of_lesson
+from lessons.source.where_next import GLOSSARY, INDEX, TAG, demos_of_lesson
 from sidebyside.__main__ import main
-from sidebyside.course.lesson_format import NUMBER, lessons
+from sidebyside.course import finding
+from sidebyside.course.lesson_format import lessons
 from sidebyside.course.record import ROOT
 from tests.lesson_rules import LINK
 
@@ -88,14 +89,14 @@ def test_links_hold_in_a_folder_of_a_learners_own_copies(path):
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_a_lesson_ends_with_links_to_the_next_the_glossary_and_its_demos(lesson):
+def test_a_lesson_ends_with_links_to_the_next_to_words_answers_and_demos(lesson):
     """The build makes this cell."""
     cells = nbformat.read(ROOT / f"lessons/{lesson.name}.ipynb", 4).cells
     assert [TAG in cell.metadata.get("tags", []) for cell in cells].index(True) == (
         len(cells) - 1
     )
     after = [other for other in LESSONS if other.name > lesson.name][:1]
-    expected = [f"{next.name}.ipynb" for next in after] + [GLOSSARY]
+    expected = [f"{next.name}.ipynb" for next in after] + [GLOSSARY, INDEX]
     expected += [f"../demos/{demo}" for demo in demos_of_lesson(lesson, ROOT)]
     assert [target for _, _, target in LINK.findall(cells[-1].source)] == expected
     assert all(other.head["question"] in cells[-1].source for other in after)
@@ -140,52 +141,111 @@ def test_the_command_that_the_readme_names_is_installed():
 
 # The glossary: no word before it is introduced ----------------------------------------
 
+# Used in an everyday sense, or in passing, before the lesson that introduces it.
+EVERYDAY = """
+activations, autograd, buffer, clip, convolution, drift, dropped, event, in place,
+language model, mesh, node, operation, queue, root, rung, score, stable,
+tensor parallel, time limit, torchtitan, turn, unit, value, version, ZeRO, ZeRO-3
+"""
+# Never introduced: the glossary alone explains these, and leads to where they are used.
+PASSING = """
+Adam, AdamW, augmentation, batch norm, cluster, cross entropy, DataLoader, DDP, device,
+DeviceMesh, DiLoCo, dropout, forkserver, fsync, FSDP2, GELU, gloo, host, idle share,
+InfiniBand, label, layer, layer norm, loopback, LSTM, median, momentum, MPI, NCCL,
+network card, neuron, no_sync, NVLink, optimiser, parameter, port, position,
+process id, ReLU, sampler, scheduler, set_epoch, slot, Slurm, softmax, spawn,
+SyncBatchNorm, tensor, torchrun, vocabulary, world size
+"""
+EVERYDAY, PASSING = (re.split(r",\s", text.strip()) for text in (EVERYDAY, PASSING))
+
 
 @cache
 def glossary() -> dict[str, str]:
-    """The number of its lesson for each word."""
-    text = (ROOT / "resources/workshop/glossary.md").read_text(encoding="utf-8")
-    rows = re.findall(rf"^\| (.+?) \| .+ \| ({NUMBER}) \|$", text, re.MULTILINE)
-    return {word: number for words, number in rows for word in words.split(", ")}
+    """Where each word is introduced: "03_the_gil.ipynb#The-lock"."""
+    rows = finding.rows(finding.GLOSSARY)
+    return {row.name: row.link.removeprefix("../../lessons/") for row in rows}
 
 
 @cache
 def paragraphs() -> list[tuple[str, str]]:
-    """(number of the lesson, text) of what a learner reads, in order.
+    """(lesson and heading, text) of what a learner reads, in order.
 
-    Without headings, code, the first cell, which says what the lesson is about, and
+    Without headings, fences, the first cell, which says what the lesson is about, and
     the last one, which says what the next is about.
     """
     found = []
     for lesson in LESSONS:
         for text in markdown_cells(ROOT / f"lessons/{lesson.name}.ipynb")[1:-1]:
-            text = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
-            text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-            found += [(lesson.number, " ".join(p.split())) for p in text.split("\n\n")]
+            text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
+            for part in text.split("\n\n"):
+                if title := HEADING.match(part.strip()):
+                    heading = title[2].replace(" ", "-")
+                else:
+                    place = f"{lesson.name}.ipynb#{heading}"
+                    found.append((place, " ".join(part.split())))
     return found
 
 
 def introductions(word: str, texts: list[tuple[str, str]]) -> list[tuple[str, bool]]:
-    """(lesson, is it in bold or italics?) for each paragraph that uses the word."""
-    case = 0 if word.isupper() else re.IGNORECASE
+    """(place, is it in bold or italics?) for each paragraph that uses the word."""
+    case = 0 if re.search(r"\w[A-Z]", word) else re.IGNORECASE
     use = re.compile(rf"\b{re.escape(word)}(s|es|ren)?\b", case)
     emphasis = re.compile(r"(?<![\w*])(\*{1,2})(?=\S)([^*]+?)(?<=\S)\1(?![\w*])")
     return [
-        (number, any(use.search(mark[2]) for mark in emphasis.finditer(text)))
-        for number, text in texts
+        (place, any(use.search(mark[2]) for mark in emphasis.finditer(text)))
+        for place, text in texts
         if use.search(text)
     ]
 
 
-EVERYDAY = {"queue": "people in a shop, before lesson 02 queues messages"}
+@cache
+def prose() -> list[tuple[str, str]]:
+    return [(place, re.sub(r"`[^`]*`", "", text)) for place, text in paragraphs()]
 
 
-@pytest.mark.parametrize("word", glossary())
+@pytest.mark.parametrize("word", [word for word in glossary() if word not in PASSING])
 def test_a_word_is_introduced_where_it_is_first_used(word):
-    uses = introductions(word, paragraphs())
-    assert (glossary()[word], True) in uses, "not introduced in the glossary's lesson"
+    uses = introductions(word, prose())
+    assert (glossary()[word], True) in uses, "not introduced where the glossary says"
     first, introduced = uses[0]
     assert introduced or word in EVERYDAY, f"used in {first} before it is introduced"
+
+
+def test_other_words_are_used_where_the_glossary_says():
+    for word in PASSING:
+        texts = [text for place, text in paragraphs() if place == glossary()[word]]
+        assert any(word.lower() in text.lower() for text in texts), word
+
+
+def test_the_glossary_has_each_word_that_a_lesson_prints_in_bold():
+    """A bold phrase of up to three words is a term, but for a few."""
+    emphasised = {"backward two", "exactly", "inside", "It always ends", "K = 12"}
+    emphasised |= {"14 slots", "on each machine", "The scorecard"}
+    bold = re.compile(r"(?<![\w*])\*\*(?=\S)([^*.:$]+)(?<=\S)\*\*(?![\w*])")
+    terms = {term for _, text in prose() for term in bold.findall(text)} - emphasised
+    there = {word.lower() for word in glossary()}
+    for term in (term.lower() for term in terms if len(term.split()) <= 3):
+        assert {term, term.removesuffix("s"), term.removesuffix("es")} & there, term
+
+
+def test_the_glossary_has_the_words_from_earlier_lessons_that_lessons_list():
+    texts = [cell.text for lesson in LESSONS for cell in lesson.cells]
+    title = "## Words from earlier lessons"
+    tables = [text.partition("|---")[2] for text in texts if text.startswith(title)]
+    cells = re.findall(r"^\| ([^|`$]+) \|", "\n".join(tables), re.MULTILINE)
+    terms = {term for cell in cells for term in cell.split(", ")} - {"F2", "B2"}
+    assert len(tables) == 3 and len(terms) > 15
+    for term in terms:
+        assert any(term in word for word in glossary()), term
+
+
+@pytest.mark.parametrize("page", [finding.GLOSSARY, finding.INDEX], ids=short)
+def test_the_tables_of_the_glossary_and_the_index_are_alphabetical(page):
+    for table in page.read_text(encoding="utf-8").split("|---|\n")[1:]:
+        lines = table.partition("\n\n")[0].strip().splitlines()
+        rows = [finding.ROW.match(line) for line in lines]
+        names = [row[1].strip("`").casefold() for row in rows]
+        assert names == sorted(set(names))
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)

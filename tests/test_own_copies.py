@@ -20,7 +20,7 @@ from sidebyside.course.own_copies import (
     restore_own_copy,
     update_own_copies,
 )
-from sidebyside.course.record import ROOT
+from sidebyside.course.record import ROOT, changed_record
 
 NOTHING = Update([], [], [], [], [], [], [])
 
@@ -129,7 +129,7 @@ def test_a_lesson_that_left_the_course_goes_unless_it_was_changed(course, own):
     assert (own / "10a_ring.ipynb").exists()
     assert not (own / "10b_cost.ipynb").exists()
     assert (own / "replaced/10b_cost.ipynb").exists()
-    assert lesson_in_hand(course, own) == "00_start.ipynb", "the course goes on"
+    assert lesson_in_hand(course, own) is None, "the course goes on"
     assert update_own_copies(course, own) == NOTHING, "it is said once"
 
 
@@ -157,7 +157,7 @@ def test_a_copy_that_is_no_notebook_is_kept(course, own, broken):
 
 def test_the_lesson_whose_cells_ran_last_is_in_hand(course, own):
     """Tabs that are open are saved, too: a file's date says little."""
-    assert lesson_in_hand(course, own) == "00_start.ipynb"
+    assert lesson_in_hand(course, own) is None
     for seconds, name in (2, "03_gil"), (1, "10a_ring"):
         os.utime(write(own / f"{name}.ipynb", "my answer"), (seconds, seconds))
     assert lesson_in_hand(course, own) == "03_gil.ipynb", "no cell was run"
@@ -199,17 +199,17 @@ def sidebyside(course, monkeypatch, capsys):
     return call
 
 
-def test_it_opens_the_first_lesson_then_the_one_in_hand_or_the_one_asked_for(
+def test_it_opens_the_first_page_then_the_lesson_in_hand_or_the_one_asked_for(
     sidebyside, course
 ):
     root = str(course.parent)
     own = course.parent / "my_lessons"
     said, launched = sidebyside()
     assert said == "New in my_lessons: 00, 03, 10a, 10b.\n"
-    assert launched == ["--notebook-dir", root, str(own / "00_start.ipynb")]
+    assert launched == ["--notebook-dir", root, str(own / "00_first_page.md")]
     write(own / "03_gil.ipynb", "my answer")
     said, launched = sidebyside("--no-browser", "--", "--allow-root")
-    assert said == ""
+    assert said.startswith("All lessons, paths by goal, and where you are: my_lessons/")
     options = "--no-browser", "--allow-root"
     assert launched[2:] == [str(own / "03_gil.ipynb"), *options]
     assert sidebyside("10")[1][2:] == [str(own / "10a_ring.ipynb")]
@@ -339,6 +339,21 @@ def test_pages_are_brought_up_to_date_unless_the_learner_has_changed_them(
     now = [(home / name).read_text() for name in pages]
     assert now == ["newer", "my words", "newer"]
     assert (home / "demos").samefile(course.parent / "demos")
+
+
+def test_the_first_page_is_written_anew_unless_the_learner_has_changed_it(
+    sidebyside, course
+):
+    page = course.parent / command.FIRST_PAGE
+    sidebyside("--no-open")
+    assert "](03_the_gil.ipynb) |" in (before := page.read_text())
+    with changed_record() as record:
+        record["exercises"]["03-overlap"] = {"state": "PASSED", "tries": 1}
+    sidebyside("03")
+    assert page.read_text() != before
+    page.write_text("mine")
+    sidebyside("03")
+    assert page.read_text() == "mine"
 
 
 @pytest.mark.everything

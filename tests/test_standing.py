@@ -1,17 +1,30 @@
 """progress, forget and PASSED tell learners where they stand and what comes next."""
 
+import time
+
 import pytest
 
-from sidebyside import check, forget, guess, progress
-from sidebyside.course import lesson_format
+from sidebyside import check, forget, guess, progress, reveal
+from sidebyside.course import lesson_format, paths
 from sidebyside.course.record import changed_record, read_record, record_file
 from sidebyside.exercises.check import exercise
 from sidebyside.exercises.expectations import Expect
+from sidebyside.exercises.first_page import first_page
 from sidebyside.exercises.judge import _exercises
 
 LESSON = """# ---
 # title: {number} Planted
 # ---
+
+# %% [markdown]
+# ## To read
+# ### Deeper
+
+# %%
+reveal("{number}-much", 3)
+
+# %% [markdown]
+# ## Exercises
 
 # %% exercise="{number}-one"
 one = 1
@@ -23,6 +36,15 @@ one = 1
 # %% exercise="{number}-two"
 two = 2
 """
+PATH = """# Two lessons
+
+| minutes | where | what you do there |
+|---|---|---|
+| 5 | [98a](../../lessons/98a_planted.ipynb#To-read) | guess |
+| 7 | [a page](../checklists/hang.md) | read |
+| 20 | exercise `98b-one` in [98b](../../lessons/98b_planted.ipynb) | once |
+| 3 | [another](../README.md) | read |
+"""
 STAYS = "The code in your cells stays."
 KEPT = "What was recorded before is kept in {}."
 
@@ -31,6 +53,9 @@ KEPT = "What was recorded before is kept in {}."
 def course(tmp_path, monkeypatch):
     """A course with the lessons 98a, 98b and 99, of two exercises each."""
     monkeypatch.setattr(lesson_format, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    (tmp_path / paths.FOLDER).mkdir(parents=True)
+    (tmp_path / paths.FOLDER / "two.md").write_text(PATH)
     ids = []
     for number in "98a", "98b", "99":
         room = tmp_path / f"lessons/source/{number}_planted"
@@ -112,7 +137,7 @@ def test_progress_shows_each_state_and_counts_what_was_passed(said):
 def test_progress_of_the_course_shows_only_the_current_lesson_in_full(said):
     put(one="PASSED", two="PASSED")
     progress()
-    assert said() == [
+    assert [line for line in said() if not line.startswith("Time")] == [
         "98a Planted  2 passed",
         "98b Planted  2 not started",
         "    98b-one  NOT STARTED",
@@ -128,6 +153,8 @@ def test_what_is_passed_stays_passed_until_it_is_forgotten():
     for answer, state in [(2, "NOT YET"), (1, "PASSED"), (2, "PASSED")]:
         check("99-one", answer)
         assert read_record()["exercises"]["99-one"]["state"] == state
+    passed = {"state": "PASSED", "tries": 2, "advice": "one"}
+    assert read_record()["exercises"]["99-one"] == passed, "as it was when it passed"
     forget("99-one")
     assert read_record()["exercises"] == {}
 
@@ -151,6 +178,63 @@ def test_progress_says_what_to_do_next(states, lesson, next_line, said):
 def test_an_unknown_lesson_is_answered_with_those_there_are(lesson, said):
     progress(lesson)
     assert said() == [f"There is no lesson {lesson}; there are: 98a, 98b, 99."]
+
+
+@pytest.mark.parametrize("path", ["gil", max])
+def test_an_unknown_path_is_answered_with_those_there_are(path, said):
+    progress(path)
+    assert said() == [f"There is no path {path}; there are: two."]
+
+
+def test_a_path_has_ticks_for_what_the_record_knows(said):
+    """A page is read when a later step is done."""
+
+    def ticks() -> str:
+        progress("two")
+        return "".join(line[2] for line in said() if " min  " in line)
+
+    assert ticks() == "    "
+    reveal("98a-much", 3)
+    assert ticks() == "✓   "
+    forget("98a-much")
+    with changed_record() as record:
+        record["exercises"]["98b-one"] = {"state": "PASSED"}
+    assert ticks() == " ✓✓ "
+    progress("two", done=4)
+    said()
+    assert ticks() == " ✓✓✓", "a guess is not said, it is made"
+    progress("two", done=1)
+    assert said()[:2] == ["Two lessons: 8 of 35 minutes left", "     1    5 min  98a"]
+    progress()
+    assert 'Two lessons: 8 of 35 minutes left, see progress("two")' in said()
+
+
+def test_the_time_between_changes_counts_unless_it_is_a_pause(said, monkeypatch):
+    now = 1_000_000
+    monkeypatch.setattr(time, "time", lambda: now)
+    for minutes in 0, 20, 25, 40, -5, 16:
+        now += minutes * 60
+        guess("98a-much", 3)
+    said()
+    progress()
+    assert "Time spent: 1 h 1 min, between" in "\n".join(said())
+    forget()
+    progress()
+    assert "Time spent: 0 min, between" in "\n".join(said())
+
+
+def test_the_first_page_has_paths_lessons_and_the_next_step(said):
+    assert "**Next: [98a Planted](98a_planted.ipynb)**" in first_page()
+    put(one="PASSED", two="PASSED")
+    page = first_page()
+    assert "**Next: [98b Planted](98b_planted.ipynb)**" in page
+    assert "| ✓ | [98a Planted](98a_planted.ipynb) |  | 2 of 2 |" in page
+    assert "<details><summary><b>Two lessons</b>: 35 of 35 minutes left" in page
+    progress("two")
+    page = first_page()
+    assert "**Next: [98a](98a_planted.ipynb#To-read), on the path *Two" in page
+    assert "<details open><summary><b>Two lessons</b>" in page
+    assert "|   | 7 | [a page](../resources/checklists/hang.md) | read |" in page
 
 
 # forget -------------------------------------------------------------------------------
@@ -178,7 +262,8 @@ def test_an_exercise_a_guess_a_lesson_or_all_are_forgotten(what, forgotten, line
     forget(what)
     kept = record_file().with_name("progress-before-reset.json")
     assert said() == [f"{line} {STAYS}", KEPT.format(kept)]
-    left = {id for table in read_record().values() for id in table}
+    record = read_record()
+    left = {*record["exercises"], *record["guesses"]}
     assert left == {"98a-one", "98a-much", "99-one"} - forgotten
 
 

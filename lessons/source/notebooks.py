@@ -45,8 +45,9 @@ def _notebook(
     if missing := {"title", "question", "needs", "minutes"} - set(lesson.head):
         raise BuildError(f"the header does not say: {', '.join(sorted(missing))}")
     seen: dict[str, int] = {}
+    reading = lesson.reading_minutes
     cells = [
-        _notebook_cell(cell, version, seen, lesson.reading_minutes)
+        _notebook_cell(cell, version, seen, reading)
         for cell in lesson.cells
         if not leave_out & set(cell.tags)
     ]

@@ -13,6 +13,7 @@ from sidebyside.course.lesson_format import Cell, Lesson, read_lesson, rooms
 
 TAG = "where-next"  # of this cell in the notebooks
 GLOSSARY = "../resources/workshop/glossary.md"
+INDEX = "../resources/workshop/index.md"
 # As lessons write it: from demos.gil import a, b; from demos.gil.a import c; gil/a.py.
 # A demo has the name of the library's module that it shows.
 PACKAGE = r"(?:demos|parallel_by_hand)"
@@ -24,7 +25,10 @@ DEMO = re.compile(
 
 def with_links(lesson: Lesson, root: Path) -> Lesson:
     """The lesson with one more cell: links to what comes next."""
-    lines = [f"**Words:** the [glossary]({GLOSSARY}) explains each in one line."]
+    lines = [
+        f"**Words:** the [glossary]({GLOSSARY}) explains each in one line. "
+        f"**Questions and error messages:** the [index]({INDEX}) leads to answers."
+    ]
     if following := lesson_after(lesson, root):
         link = f"[{following.title}]({following.name}.ipynb)"
         lines.insert(0, f"**Next lesson:** {link}. *{following.head['question']}*")

@@ -1,8 +1,10 @@
 """Open your own copies of the lessons in JupyterLab.
 
-They lie in the folder my_lessons of the course. After an update of the course (git
-pull) this brings new lessons, and replaces those whose cells you have not changed; what
-you have changed stays as it is. What is replaced is kept in my_lessons/replaced.
+They lie in the folder my_lessons of the course. On the first day a page opens that
+lists them all, and paths by goal; later the lesson in which you were. After an update
+of the course (git pull) this brings new lessons, and replaces those whose cells you
+have not changed; what you have changed stays as it is. What is replaced is kept in
+my_lessons/replaced.
 """
 
 import argparse
@@ -15,14 +17,19 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from sidebyside.course import course_pages, own_copies
+from sidebyside.course import course_pages, finding, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
+from sidebyside.exercises.class_page import MARK, class_page, read_class
+from sidebyside.exercises.first_page import first_page
 from sidebyside.programs.run_program import print_whatever_it_is
 
 KERNEL = ROOT / "resources/jupyter"  # this Python's, which no other of its name hides
 USAGE = "sidebyside [NN] [--folder FOLDER] [--no-open] [options of jupyter lab]"
 RESTORE = "sidebyside --restore NN [--folder FOLDER]"
+FIND = 'sidebyside find "a word, a question, or a line of an error message"'
+CLASS = "sidebyside class FOLDER_WITH_FILES_OF_PROGRESS"
+FIRST_PAGE = "my_lessons/00_first_page.md"  # JupyterLab lists it above the lessons
 NO_NOTEBOOK = (
     "Either the course's file is not a notebook, or what has its name in my_lessons is "
     "not a file. After a conflict in git, `git checkout HEAD -- lessons` brings the "
@@ -37,6 +44,11 @@ class CannotOpen(Exception):
 def main() -> None:
     """The command `sidebyside`."""
     given = sys.argv[1:]
+    others = {"find": print_places, "class": write_class_page}
+    if given and given[0] in others:
+        print_whatever_it_is()
+        others[given[0]](given[1:])
+        return
     dashes = given.index("--") if "--" in given else len(given)
     args, options = parsed_arguments(given[:dashes])
     print_whatever_it_is()
@@ -48,10 +60,16 @@ def main() -> None:
         if args.restore:
             restore(home, args.restore)
             return
-        notebook = own_notebook(home, args.lesson)
+        if home != ROOT:
+            progress = home / ".sidebyside" / "progress.json"
+            os.environ.setdefault("SIDEBYSIDE_PROGRESS", str(progress))
+        to_open = own_notebook(home, args.lesson) or home / FIRST_PAGE
+        course_pages.write_pages(home, {FIRST_PAGE: first_page().encode()})
         if args.no_open:
-            print(f"Your lessons are in {notebook.parent}.")
+            print(f"Your lessons are in {to_open.parent}.")
             return
+        if to_open != home / FIRST_PAGE:
+            print(f"All lessons, paths by goal, and where you are: {FIRST_PAGE}.")
         launch = jupyterlab()
     except CannotOpen as error:
         end(str(error))
@@ -61,13 +79,22 @@ def main() -> None:
             "write there, name a folder of yours: "
             f"{typed(*as_called())} --folder ~/side_by_side"
         )
-    if home != ROOT:
-        progress = home / ".sidebyside" / "progress.json"
-        os.environ.setdefault("SIDEBYSIDE_PROGRESS", str(progress))
     paths = str(KERNEL), os.environ.get("JUPYTER_PATH", "")
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, paths))
     options += given[dashes + 1 :]
-    launch(["--notebook-dir", str(home), str(notebook), *options])
+    launch(["--notebook-dir", str(home), str(to_open), *options])
+
+
+def print_places(words: list[str]) -> None:
+    """Where the course says something about the words: two lines for each place."""
+    text = " ".join(words)
+    if not text:
+        end(f"say what you look for: {FIND}")
+    found = finding.find(text)
+    if not found:
+        end(f"nothing is found for {text}; try another word for it")
+    for name, meaning, place in found:
+        print(f"{name}: {meaning}" if meaning else name, f"    {place}", sep="\n")
 
 
 def end(sentence: str) -> NoReturn:
@@ -91,7 +118,7 @@ def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Ours, and those that are for Jupyter, such as --no-browser."""
     parser = argparse.ArgumentParser(
         "sidebyside",
-        usage=f"{USAGE}\n       {RESTORE}",
+        usage="\n       ".join((USAGE, RESTORE, FIND, CLASS)),
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -130,8 +157,8 @@ def refuse_folder_of_others(home: Path) -> None:
         )
 
 
-def own_notebook(home: Path, number: str | None) -> Path:
-    """Bring the copies up to date, say so, and return the one to open."""
+def own_notebook(home: Path, number: str | None) -> Path | None:
+    """Bring the copies up to date, say so, and return the one to open, if any."""
     course, own = ROOT / "lessons", home / "my_lessons"
     asked_for = lessons_asked_for(number)[0].name
     chosen = asked_for if number else own_copies.lesson_in_hand(course, own)
@@ -147,6 +174,8 @@ def own_notebook(home: Path, number: str | None) -> Path:
         if not course_pages.link_course(ROOT, home):
             names = ", ".join(course_pages.LINKED)
             print(f"Links from lessons to {names} do not work here.")
+    if chosen is None:
+        return None
     if not (own / chosen).is_file():
         raise CannotOpen(f"there is no {own / chosen} to open.")
     return own / chosen
@@ -201,6 +230,24 @@ def restore(home: Path, number: str) -> None:
         kept = f" Yours is kept beside it as {backup.name}." if backup else ""
         print(f"my_lessons/{lesson.name} is as in the course.{kept}")
     print("If it is open: File → Reload Notebook from Disk.")
+
+
+def write_class_page(arguments: list[str]) -> None:
+    """Merge the progress of a class into one page."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        end(f"name the folder with the files of your learners' progress: {CLASS}")
+    page = Path(arguments[0]) / "class.html"
+    records, faults = read_class(page.parent)
+    for fault in faults:
+        print(fault)
+    content = class_page(records).encode(errors="backslashreplace")
+    try:
+        if page.exists() and not page.read_bytes().startswith(MARK.encode()):
+            end(f"{page} did not come from this command, and is not overwritten.")
+        own_copies.write_whole(page, content)
+    except OSError as error:
+        end(f"{page} cannot be written: {error.strerror}.")
+    print(f"{len(records)} learners, written to {page}")
 
 
 def jupyterlab():

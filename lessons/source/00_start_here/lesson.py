@@ -260,7 +260,10 @@ progress("00")
 #   is gone, and your code stays.
 # * *You want the page itself to be as on the first day.* In a terminal, in the course's
 #   folder: `.venv/bin/sidebyside --restore 00`. It keeps your page beside the new one.
-# * *You do not know a word.* The glossary: `resources/workshop/glossary.md`.
+# * *You do not know a word, or what an error message means.* In a terminal, in the
+#   course's folder: `.venv/bin/sidebyside find "all-reduce"`. The same stands in the
+#   [glossary](../resources/workshop/glossary.md) and the
+#   [index](../resources/workshop/index.md).
 
 # %% [markdown]
 # The *kernel* is the Python program behind this page. It runs your cells one at a time.

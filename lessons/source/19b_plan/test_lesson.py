@@ -160,6 +160,7 @@ def test_one_of_megatrons_splits_is_the_first_and_the_other_could_be_deeper():
     assert first.strategy.pipeline == 2 * own.strategy.pipeline
 
 
+@pytest.mark.everything  # its search takes seconds
 def test_the_planner_promises_less_than_llama_3_reached():
     run = llama_runs()[0]
     survey = survey_strategies(run.model, run.cluster, run.batch)
@@ -208,6 +209,7 @@ def test_goodput_is_what_llamas_rate_says():
     assert goodput(10**7, lost) == 0
 
 
+@pytest.mark.everything  # its search takes seconds
 def test_the_planner_is_broken_by_a_link_at_an_edge():
     model = Model(layers=32, hidden=2048, heads=16, sequence=2048, vocabulary=51_200)
     cluster = replace(selene(16), link_between=Link(1e-5, 5e9))

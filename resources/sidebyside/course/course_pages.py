@@ -6,12 +6,14 @@ keeps a checkpoint beside each page that it opens. Only what was written here is
 overwritten: a hash of each page is recorded, as for the copies of the lessons.
 """
 
+import hashlib
 import os
 from pathlib import Path
 
 from sidebyside.course import own_copies
 
 COPIED = "README.md", "resources/figures/*.*", "resources/workshop/*.md"
+COPIED += "resources/paths/*.md", "resources/checklists/*.md"
 LINKED = "demos", "lessons", "solutions"
 NOTES = ".sidebyside"  # the folder of the learner's progress, and of the record
 
@@ -32,15 +34,21 @@ def things_of_others(course: Path, home: Path) -> list[str]:
 
 def bring_pages(course: Path, home: Path) -> None:
     """Copy the new pages, and those that the learner has not changed."""
+    pages = _pages_of_course(course)
+    write_pages(home, {p.as_posix(): (course / p).read_bytes() for p in pages})
+
+
+def write_pages(home: Path, pages: dict[str, bytes]) -> None:
+    """Write pages, by their paths in `home`, that the learner has not changed."""
     written = own_copies.read_copied(home / NOTES)
-    for page in _pages_of_course(course):
-        copy, now = home / page, own_copies.hash_of(course / page)
+    for name, content in pages.items():
+        copy, now = home / name, hashlib.sha256(content).hexdigest()
         mine = own_copies.hash_of(copy) if copy.exists() else None
-        if mine not in (None, now, written.get(page.as_posix())):
+        if mine not in (None, now, written.get(name)):
             continue
         if mine != now:
-            own_copies.write_whole(copy, (course / page).read_bytes())
-        written[page.as_posix()] = now
+            own_copies.write_whole(copy, content)
+        written[name] = now
     own_copies.write_copied(home / NOTES, written)
 
 

@@ -34,6 +34,8 @@ HINT = re.compile(
     r"<details>\s*<summary>(.*?)</summary>\s*(.*?)\s*</details>", re.DOTALL
 )
 CHECKED = re.compile(r"\bcheck\(\s*[\"']([^\"']+)")
+REVEALED = re.compile(r"\breveal\(\s*[\"']([^\"']+)")
+HEADING = re.compile(r"^(#+) +(.+?)\s*$", re.MULTILINE)
 REGION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*(?:\n|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -74,6 +76,17 @@ class Cell(NamedTuple):
     def checked(self) -> list[str]:
         """The exercises that this code checks."""
         return checked_in(self.source) if self.kind == "code" else []
+
+    @property
+    def revealed(self) -> list[str]:
+        """The guesses that this code sets beside a measurement."""
+        return REVEALED.findall(self.source) if self.kind == "code" else []
+
+    @property
+    def headings(self) -> list[tuple[str, str]]:
+        """("##", "The ring") for each heading that learners see."""
+        seen = self.kind == "markdown" and "instructor" not in self.tags
+        return HEADING.findall(self.source) if seen else []
 
     @property
     def hints(self) -> list[Hint]:
@@ -117,6 +130,19 @@ class Lesson(NamedTuple):
         lines = len(re.findall(r"^.*\S", code, re.MULTILINE))
         return 5 * math.ceil((words / 210 + lines * 5 / 60) / 5)
 
+    def section(self, anchor: str) -> list[Cell]:
+        """The cells of the section to which `#The-ring` leads; all of them for ""."""
+        found, level = [], ""
+        for cell in self.cells:
+            for marks, title in cell.headings:
+                if anchor_of(title) == anchor:
+                    level = marks
+                elif level and len(marks) <= len(level):
+                    return found
+            if level or not anchor:
+                found.append(cell)
+        return found
+
     def code(self, id: str) -> str:
         """The exercise's code, with the solution and its markers."""
         return "\n\n".join(cell.source for cell in self.cells if cell.exercise == id)
@@ -129,6 +155,11 @@ class Lesson(NamedTuple):
         """The hints that fold open below the exercise's text."""
         cell = self.marked("exercise", id)
         return cell.hints if cell else []
+
+
+def anchor_of(title: str) -> str:
+    """ "The-ring": what stands after # in a link to a heading, as JupyterLab has it."""
+    return re.sub(r"[`*]", "", title).replace(" ", "-")
 
 
 def checked_in(code: str) -> list[str]:

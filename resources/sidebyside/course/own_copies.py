@@ -108,11 +108,11 @@ def can_be_copied(lesson: Path, copy: Path) -> bool:
     return _cells_of(lesson) is not None and (copy.is_file() or not copy.exists())
 
 
-def lesson_in_hand(course: Path, own: Path) -> str:
+def lesson_in_hand(course: Path, own: Path) -> str | None:
     """The file name of the lesson in whose copy a cell was run last.
 
     JupyterLab notes the time in each cell that it runs. Where it did not, that which
-    was changed last counts; before that, the first.
+    was changed last counts; before that, none is in hand.
     """
     copied = read_copied(own)
 
@@ -126,8 +126,8 @@ def lesson_in_hand(course: Path, own: Path) -> str:
         return max(times, default=""), changed and copy.stat().st_mtime
 
     names = [lesson.name for lesson in lesson_notebooks(course)]
-    there = [name for name in names if (own / name).is_file()]
-    return max(there, key=last_use, default=names[0])
+    used = {name: last_use(name) for name in names if (own / name).is_file()}
+    return max((n for n in used if any(used[n])), key=used.__getitem__, default=None)
 
 
 def new_sections(lesson: Path, copy: Path) -> list[str]:

@@ -1,10 +1,13 @@
-"""The learner's record: guesses, states of exercises and hints, in one small file.
+"""The learner's record: guesses, states of exercises, hints and time, in one file.
 
 The file is `.sidebyside/progress.json` in the project, or what the environment
 variable SIDEBYSIDE_PROGRESS names: so several learners may share one account, or one
 copy of the course that they cannot write to. Two kernels may use it at once: a change
 is made under a lock, and the file is replaced as a whole. A file that cannot be read is
 put aside; where nothing can be written the record lives in memory. Both are said once.
+
+The time spent is the time between changes, of which each guess, measurement, check and
+hint is one. A longer gap than `PAUSE` counts nothing.
 """
 
 import contextlib
@@ -20,6 +23,7 @@ from pathlib import Path
 from threading import RLock
 
 ROOT = Path(__file__).resolve().parents[3]
+PAUSE = 30  # minutes
 
 _lock = RLock()  # among the threads of this process
 _in_memory: dict[Path, dict] = {}  # records of files that cannot be written
@@ -37,7 +41,11 @@ def _absolute(named: str) -> Path:
 
 
 def read_record() -> dict:
-    """The record: {"exercises": {id: {...}}, "guesses": {id: {...}}}."""
+    """The record: {"exercises": {id: {...}}, "guesses": {id: {...}}, "course": {...}}.
+
+    "course" has "time", with "seconds" and when the "last" of them was; "path", with
+    the "name" of the one that the learner has chosen; and for each path what is "done".
+    """
     path = record_file()
     with _lock:
         if path in _in_memory:
@@ -52,10 +60,12 @@ def changed_record() -> Iterator[dict]:
     with _lock:
         if path in _in_memory:
             yield _in_memory[path]
+            _count_time(_in_memory[path])
             return
         with _locked_folder_of_record(path.parent):
             record = _load_record(path)
             yield record
+            _count_time(record)
             try:
                 _replace_record(path, record)
             except OSError:
@@ -67,30 +77,48 @@ def changed_record() -> Iterator[dict]:
                 )
 
 
+def _count_time(record: dict) -> None:
+    """Add the seconds since the last change, unless there was a pause."""
+    spent = record["course"].setdefault("time", {"seconds": 0, "last": 0})
+    now = round(time.time())
+    gap = now - spent["last"]
+    if 0 < gap <= PAUSE * 60:
+        spent["seconds"] += gap
+    spent["last"] = now
+
+
 def _load_record(path: Path) -> dict:
     """The record in the file; a new one where there is none or it is broken."""
-    empty = {"exercises": {}, "guesses": {}}
     try:
-        if not path.is_file():  # perhaps a folder, or /dev/null
-            return empty
-        record = json.loads(path.read_text(encoding="utf-8"))
+        if path.is_file():  # perhaps a folder, or /dev/null
+            return parse_record(path.read_text(encoding="utf-8"))
     except OSError:
-        return empty
-    except (ValueError, RecursionError):  # not JSON, not even text, or endless
+        pass
+    except ValueError:
+        _put_broken_record_aside(path)
+    return parse_record("{}")
+
+
+def parse_record(text: str) -> dict:
+    """The record from its file's text; a ValueError if it is no record."""
+    try:
+        record = json.loads(text)
+    except RecursionError:
         record = None
     if isinstance(record, dict):
-        record = {part: record.get(part, {}) for part in empty}
+        record = {part: record.get(part, {}) for part in _PARTS}
         tables = [table for table in record.values() if isinstance(table, dict)]
         entries = [entry for table in tables for entry in table.values()]
-        if len(tables) == len(empty) and all(map(_is_entry_of_record, entries)):
+        if len(tables) == len(_PARTS) and all(map(_is_entry_of_record, entries)):
             return record
-    _put_broken_record_aside(path)
-    return empty
+    raise ValueError("no record of progress")
 
 
+_PARTS = "exercises", "guesses", "course"
 _KINDS = {"state": str, "tries": int, "hints": int, "question": str, "unit": str}
 _KINDS |= {"value": int | float | None, "measured": int | float}
-_KINDS |= {"computed": bool, "simulated": bool}
+_KINDS |= {"computed": bool, "simulated": bool, "advice": str}
+_KINDS |= {"seconds": int, "last": int, "name": str, "done": int}
 
 
 def _is_entry_of_record(entry: object) -> bool:

@@ -31,6 +31,7 @@ class Verdict:
     id: str
     state: str
     message: str
+    advice: str = ""  # what to think about
 
     def _ipython_display_(self) -> None:
         """`check` has shown the message: a last line does not show it again."""
@@ -81,7 +82,7 @@ def _verdict_on_exercise(id: str, answers: tuple) -> Verdict:
     for name in sorted(finding.unknown_names()):
         if told := cells.not_run_yet(name, lesson_of(id), cells.CHECK_AGAIN):
             return Verdict(id, NOT_STARTED, told)
-    return Verdict(id, finding.state, finding.text(id))
+    return Verdict(id, finding.state, finding.text(id), finding.think)
 
 
 def _wrapped(message: str) -> str:
@@ -104,12 +105,14 @@ def _show_what_follows(id: str) -> None:
 
 
 def _remember_exercise(verdict: Verdict) -> None:
-    """Once passed stays passed, until `forget`."""
+    """Once passed stays passed, until `forget`; so do its tries and last advice."""
     with changed_record() as record:
         entry = record["exercises"].setdefault(verdict.id, {})
-        entry["tries"] = entry.get("tries", 0) + 1
         if entry.get("state") != PASSED:
+            entry["tries"] = entry.get("tries", 0) + 1
             entry["state"] = verdict.state
+            if verdict.advice:
+                entry["advice"] = verdict.advice
 
 
 def _how_to_call_check(id: str, function, given: int) -> str:

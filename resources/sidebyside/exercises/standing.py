@@ -13,8 +13,18 @@ from sidebyside.course.lesson_format import (
     lessons_numbered,
     number_of,
 )
-from sidebyside.course.record import changed_record, keep_copy_of_record, read_record
+from sidebyside.course.record import (
+    PAUSE,
+    changed_record,
+    keep_copy_of_record,
+    read_record,
+)
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
+from sidebyside.exercises.path_progress import (
+    chosen_path,
+    minutes_left,
+    progress_on_path,
+)
 from sidebyside.programs.showing import in_notebook, on_solution_page, show_markdown
 
 # old copies of lessons still ask for these
@@ -26,37 +36,64 @@ REPLACED = {
 }
 
 
-def progress(lesson: str | int | None = None) -> None:
-    """Show how far each lesson is, or each exercise of one lesson: progress("03")."""
-    chosen = lessons() if lesson is None else lessons_numbered(str(lesson))
+def progress(what: str | int | None = None, done: int | None = None) -> None:
+    """Show how far each lesson is, or each exercise of one lesson: progress("03").
+
+    progress("eight_gpus_tomorrow") chooses a path, and shows what it still needs;
+    with done=3 you say that you have done the steps up to the third.
+    """
+    chosen = lessons() if what is None else lessons_numbered(str(what))
     if not chosen:
-        print(_unknown_lesson(lesson))
+        if re.match(r"\d", str(what)):
+            print(_unknown_lesson(what))
+        else:
+            progress_on_path(str(what), done)
         return
-    states = _states_of_exercises(chosen)
-    comes_next, current = _next_of(chosen, states)
+    states = states_of_exercises(chosen)
+    comes_next, current = next_of(chosen, states)
     first = max(len(found.title) for found in chosen)
     second = max(map(len, states), default=0)
     for found in chosen:
         counts = Counter(states[id].lower() for id in found.exercises)
         told = ", ".join(f"{n} {state}" for state, n in counts.items())
         print(f"{found.title:<{first}}  {told}")
-        if lesson is not None or found == current:
+        if what is not None or found == current:
             for id in found.exercises:
                 print(f"    {id:<{second}}  {states[id]}")
     passed = list(states.values()).count(PASSED)
     print(f"\n{passed} of {len(states)} exercises passed")
+    if what is None:
+        print(time_spent())
+        if path := chosen_path():
+            print(f'{path.title}: {minutes_left(path)}, see progress("{path.name}")')
     if not on_solution_page():
         show_markdown(comes_next)
 
 
-def _states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
+def time_spent() -> str:
+    """A sentence that says how it was counted."""
+    spent = minutes_spent(read_record())
+    return (
+        f"Time spent: {spent}, between guesses, checks and hints at most {PAUSE} "
+        f"minutes apart."
+    )
+
+
+def minutes_spent(record: dict) -> str:
+    """ "3 h 20 min" """
+    seconds = record["course"].get("time", {}).get("seconds", 0)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
     """The state of each exercise of these lessons, by id, in their order."""
     recorded = read_record()["exercises"]
     ids = [id for lesson in chosen for id in lesson.exercises]
     return {id: recorded.get(id, {}).get("state", NOT_STARTED) for id in ids}
 
 
-def _next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
+def next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
     """What was begun; else what is open after the last that is passed, or before."""
     home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
@@ -83,7 +120,7 @@ def _link(text: str, lesson: Lesson) -> str:
 def next_after(id: str) -> str:
     """What follows a passed exercise: the next open one, or the next lesson."""
     [lesson] = [lesson for lesson in lessons() if id in lesson.exercises]
-    states = _states_of_exercises([lesson])
+    states = states_of_exercises([lesson])
     later = lesson.exercises[lesson.exercises.index(id) + 1 :]
     if still_open := [other for other in later if states[other] != PASSED]:
         return f"Next: {still_open[0]}."
@@ -105,13 +142,16 @@ def forget(what: str | int | None = None) -> None:
     chosen = [] if what is None else lessons_numbered(str(what))
     numbers = {lesson.number for lesson in chosen}
     with changed_record() as record:
-        ids = {id for table in record.values() for id in table}
+        tables = record["exercises"], record["guesses"]
+        ids = {id for table in tables for id in table}
         if what is not None:
             ids = {id for id in ids if id == what or number_of(id) in numbers}
         copy = keep_copy_of_record(record) if ids else ""
-        for table in record.values():
+        for table in tables:
             for id in ids & set(table):
                 del table[id]
+        if what is None:
+            record["course"].clear()
     if what is None:
         said = "All exercises and guesses are as on the first day."
     elif chosen:

@@ -1,0 +1,102 @@
+"""The first page of a learner's folder: next step, paths and lessons with ticks."""
+
+from sidebyside.course.lesson_format import Lesson, lessons
+from sidebyside.course.paths import FOLDER, CoursePath, paths
+from sidebyside.exercises.findings import PASSED
+from sidebyside.exercises.path_progress import (
+    RULE,
+    chosen_path,
+    link_to,
+    minutes_left,
+    open_steps,
+)
+from sidebyside.exercises.standing import next_of, states_of_exercises, time_spent
+
+PARTS = {
+    "00": "Part I: parallel programming in Python",
+    "08": "Part II: data parallel training",
+    "13a": "Part III: splitting the model",
+    "18a": "Part IV: beyond one machine",
+}
+PAGE = """# Where you are
+
+**Next: {next}**
+
+{passed} of {exercises} exercises passed. {time}
+
+`sidebyside` writes this page when it starts. In a lesson, `progress()` says where you
+are now.
+
+## Paths by goal
+
+{paths}
+
+{rule} In a lesson, `progress("{name}")` chooses a path and shows it. A link opens its
+lesson; click it once more, and it leads to the heading.
+
+## Lessons
+
+[The map](../README.md) shows what needs what.
+{lessons}
+"""
+
+
+def first_page() -> str:
+    """Its Markdown, for the folder in which the learner's lessons lie."""
+    states = states_of_exercises(lessons())
+    chosen, all_paths = chosen_path(), paths()
+    return PAGE.format(
+        next=_next_on_page(chosen, states),
+        passed=list(states.values()).count(PASSED),
+        exercises=len(states),
+        time=time_spent(),
+        paths="\n".join(_path_on_page(path, chosen) for path in all_paths),
+        rule=RULE,
+        name=all_paths[0].name if all_paths else "",
+        lessons="\n".join(_lesson_on_page(lesson, states) for lesson in lessons()),
+    )
+
+
+def _next_on_page(chosen: CoursePath | None, states: dict[str, str]) -> str:
+    if chosen and (still_open := open_steps(chosen)):
+        return f"{link_to(still_open[0])}, on the path *{chosen.title}*"
+    _, lesson = next_of(lessons(), states)
+    return _link_to_lesson(lesson) if lesson else "all exercises are passed"
+
+
+def _path_on_page(path: CoursePath, chosen: CoursePath | None) -> str:
+    """What is left of it; the steps fold open, and those of the chosen one are."""
+    still_open = open_steps(path)
+    rows = [
+        f"| {' ' if step in still_open else '✓'} | {step.minutes} | {link_to(step)} "
+        f"| {step.text} |"
+        for step in path.steps
+    ]
+    return "\n".join(
+        [
+            f"<details{' open' * (path == chosen)}><summary><b>{path.title}</b>: "
+            f"{minutes_left(path)}</summary>\n",
+            f"[The page of this path](../{FOLDER}/{path.name}.md)\n",
+            "| | minutes | where | what you do there |",
+            "|---|---|---|---|",
+            *rows,
+            "\n</details>",
+        ]
+    )
+
+
+def _lesson_on_page(lesson: Lesson, states: dict[str, str]) -> str:
+    passed = [states[id] for id in lesson.exercises].count(PASSED)
+    count = len(lesson.exercises)
+    row = (
+        f"| {'✓' if count and passed == count else ' '} | {_link_to_lesson(lesson)} "
+        f"| {lesson.head.get('question', '')} | {passed} of {count} |"
+    )
+    if lesson.number not in PARTS:
+        return row
+    head = "| | lesson | the question | exercises |\n|---|---|---|---|"
+    return f"\n### {PARTS[lesson.number]}\n\n{head}\n{row}"
+
+
+def _link_to_lesson(lesson: Lesson) -> str:
+    return f"[{lesson.title}]({lesson.name}.ipynb)"

@@ -1,0 +1,80 @@
+"""How far a learner is on a path: what is left, and what comes next."""
+
+from sidebyside.course.lesson_format import lessons_numbered
+from sidebyside.course.paths import CoursePath, Step, paths
+from sidebyside.course.record import changed_record, read_record
+from sidebyside.exercises.findings import PASSED
+from sidebyside.programs.showing import in_notebook, show_markdown
+
+RULE = (
+    "A step is done when its exercises are passed; without exercises, when the guesses "
+    "of its section are measured; without either, when a later step is done, or when "
+    "you say so."
+)
+
+
+def progress_on_path(name: str, done: int | None) -> None:
+    """Choose a path and show its steps; the learner says that the first are `done`."""
+    all_paths = {path.name: path for path in paths()}
+    if name not in all_paths:
+        print(f"There is no path {name}; there are: {', '.join(all_paths)}.")
+        return
+    path = all_paths[name]
+    with changed_record() as record:
+        record["course"]["path"] = {"name": name}
+        if done is not None:
+            record["course"][name] = {"done": done}
+    still_open = open_steps(path)
+    print(f"{path.title}: {minutes_left(path)}")
+    for number, step in enumerate(path.steps, 1):
+        tick = " " if step in still_open else "✓"
+        print(f"  {tick} {number:>2}  {step.minutes:>3} min  {step.where}")
+    show_markdown(RULE)
+    if still_open:
+        step = still_open[0]
+        where = link_to(step) if in_notebook() else step.where
+        number = path.steps.index(step) + 1
+        then = "" if ids_of(step) else f' Then progress("{name}", done={number}).'
+        show_markdown(f"Next: {where}: {step.text}.{then}")
+
+
+def chosen_path() -> CoursePath | None:
+    """The path that the learner has chosen last."""
+    name = read_record()["course"].get("path", {}).get("name")
+    return next((path for path in paths() if path.name == name), None)
+
+
+def open_steps(path: CoursePath) -> list[Step]:
+    """The steps that are not done, as far as the record knows."""
+    record = read_record()
+    reached = {id for id, e in record["exercises"].items() if e.get("state") == PASSED}
+    reached |= {id for id, e in record["guesses"].items() if "measured" in e}
+    steps = [(step, ids_of(step)) for step in path.steps]
+    done = [n for n, (_, ids) in enumerate(steps, 1) if ids and ids <= reached]
+    said = record["course"].get(path.name, {}).get("done", 0)
+    last = max([said, *done])
+    return [
+        step
+        for n, (step, ids) in enumerate(steps, 1)
+        if ids - reached or (not ids and n > last)
+    ]
+
+
+def ids_of(step: Step) -> set[str]:
+    """The exercises of a step; of one without, the guesses of its section."""
+    found = lessons_numbered(step.lesson) if step.lesson else []
+    cells = [cell for lesson in found for cell in lesson.section(step.heading)]
+    return {*step.exercises} or {id for cell in cells for id in cell.revealed}
+
+
+def minutes_left(path: CoursePath) -> str:
+    """ "45 of 120 minutes left" """
+    left = sum(step.minutes for step in open_steps(path))
+    return f"{left} of {path.minutes} minutes left"
+
+
+def link_to(step: Step) -> str:
+    """A link for the folder of the learner's lessons, which lie beside each other."""
+    beside = step.link.startswith("lessons/") or "://" in step.link
+    target = step.link.removeprefix("lessons/") if beside else f"../{step.link}"
+    return f"[{step.where}]({target})"
