@@ -59,7 +59,8 @@ def test_the_instructor_page_has_notes_hints_and_wrong_answers(course):
     page = tiny.products(course)["page"].read_text()
     parts = ["## 90. The smallest lesson", "**Minutes: 2**", "Draw a tiny circle"]
     parts += ["## The figure: 1 minute", "Draw a tiny square"]
-    parts += ["## Exercise 1: double", "twice 3", "adds two", "2 + 2"]
+    parts += ["## Exercise 1: double", "twice 3", "adds two", "2 + 2", "squares"]
+    parts += ["<details><summary>1 more", "constant", "</details>"]
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "x + x" not in page

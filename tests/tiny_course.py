@@ -96,6 +96,10 @@ from lessons.source.sample_answers import wrong
 @wrong("90-double", advice="", note="They read 2 + 2.")
 def adds_two(number):
     return number + 2
+
+
+wrong("90-double", advice="", note="They write **.", name="squares")(lambda x: x**2)
+wrong("90-double", advice="", note="They copy the case.", name="constant")(lambda x: 4)
 """
 
 

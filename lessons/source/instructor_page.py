@@ -7,6 +7,7 @@ from sidebyside.course.lesson_format import Cell, Lesson
 
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) (.*)", re.MULTILINE)
+OPEN = 2  # so many wrong answers are seen at once, the others are folded
 
 
 def instructor_page(lesson: Lesson, answers: dict[str, list[Right]]) -> str:
@@ -47,4 +48,10 @@ def _exercise(id: str, cell: Cell, answers: list[Right]) -> list[str]:
         for answer in answers
         if isinstance(answer, Wrong)
     ]
-    return parts + (["What people answer:", "\n".join(known)] if known else [])
+    first, others = known[:OPEN], known[OPEN:]
+    if first:
+        parts += ["What people answer, the likeliest first:", "\n".join(first)]
+    if others:
+        fold = f"<details><summary>{len(others)} more</summary>"
+        parts += [fold, "\n".join(others), "</details>"]
+    return parts

@@ -5,9 +5,10 @@
     @wrong("12a-bounded", advice="up to and including", note="They read `<`.")
     def bounded_strictly(pushes, waiting, bound): ...
 
-Six to twelve wrong ones for each exercise, each a mistake of its own kind, which the
-instructor's page shows with its note, and two or three unusual right ones. An answer
-that is a value is declared as `wrong(id, ..., name="one_is_missing")(value)`.
+Six to twelve wrong ones for each exercise, each a mistake of its own kind, the one that
+we expect most often first: the instructor's page shows them in this order, each with
+its note. And two or three unusual right ones. An answer that is a value is declared as
+`wrong(id, ..., name="one_is_missing")(value)`.
 tests/test_exercises.py tries them all.
 """
 

@@ -20,6 +20,17 @@ def _all_four(samples, one, many, workers, middle=median):
 
 @wrong(
     "01-metrics",
+    advice="does 1 / .* give your speedup",
+    note="They take the idle share for the serial share: the most common one. With "
+    "many workers a small serial share makes a large idle one.",
+)
+def share_is_what_is_lost(*job):
+    *rest, efficiency, _ = _all_four(*job)
+    return *rest, efficiency, 1 - efficiency
+
+
+@wrong(
+    "01-metrics",
     advice="the median round",
     note="They take the mean, which one disturbed round moves.",
 )
@@ -55,17 +66,6 @@ def turns_the_speedup_round(*job):
 def efficiency_in_per_cent(*job):
     first, second, third, fourth = _all_four(*job)
     return first, second, 100 * third, fourth
-
-
-@wrong(
-    "01-metrics",
-    advice="does 1 / .* give your speedup",
-    note="They take the idle share for the serial share: the most common one. With "
-    "many workers a small serial share makes a large idle one.",
-)
-def share_is_what_is_lost(*job):
-    *rest, efficiency, _ = _all_four(*job)
-    return *rest, efficiency, 1 - efficiency
 
 
 @wrong(

@@ -266,6 +266,14 @@ CHOICE = {
 
 wrong(
     "02-choose",
+    advice="'unpack': what must its worker not",
+    note="They overlook that the current folder belongs to the process.",
+    name="a_thread_to_unpack",
+)((CHOICE | {"unpack": "thread"}, try_job))
+
+
+wrong(
+    "02-choose",
     advice="'count': what must its worker share",
     note="They know that processes are for speed. The dictionary is the parent's.",
     name="a_process_to_count",
@@ -278,14 +286,6 @@ wrong(
     note="They expect a method to stop a thread. There is none.",
     name="a_thread_to_search",
 )((CHOICE | {"search": "thread"}, try_job))
-
-
-wrong(
-    "02-choose",
-    advice="'unpack': what must its worker not",
-    note="They overlook that the current folder belongs to the process.",
-    name="a_thread_to_unpack",
-)((CHOICE | {"unpack": "thread"}, try_job))
 
 
 @wrong(

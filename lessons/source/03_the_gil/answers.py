@@ -122,6 +122,24 @@ def in_two_threads(work, join=Thread.join, clock=perf_counter):
 
 @wrong(
     "03-gain",
+    advice="has every thread ended",
+    note="They read the clock without a join: the most common slip: a gain of 1000s.",
+)
+def stops_before_the_threads_end(work):
+    return one_by_one(work) / in_two_threads(work, join=bool)
+
+
+@wrong(
+    "03-gain",
+    advice="which of the two",
+    note="They take the clock that does not run while work waits.",
+)
+def compares_cpu_time(work):
+    return one_by_one(work, process_time) / in_two_threads(work, clock=process_time)
+
+
+@wrong(
+    "03-gain",
     advice="has the first one ended",
     note="They call start() and join() in the same loop: the threads run one by one.",
 )
@@ -160,29 +178,11 @@ def compares_one_call_with_two(work):
 
 @wrong(
     "03-gain",
-    advice="has every thread ended",
-    note="They read the clock without a join: the most common slip: a gain of 1000s.",
-)
-def stops_before_the_threads_end(work):
-    return one_by_one(work) / in_two_threads(work, join=bool)
-
-
-@wrong(
-    "03-gain",
     advice="What belongs above",
     note="They divide the other way round, so that faster threads give less than 1.",
 )
 def turns_the_ratio_round(work):
     return in_two_threads(work) / one_by_one(work)
-
-
-@wrong(
-    "03-gain",
-    advice="which of the two",
-    note="They take the clock that does not run while work waits.",
-)
-def compares_cpu_time(work):
-    return one_by_one(work, process_time) / in_two_threads(work, clock=process_time)
 
 
 @right("03-gain")
@@ -203,10 +203,10 @@ def the_median_of_three(work):
 
 wrong(
     "03-six",
-    advice='"checksum" again',
-    note="They have read that threads are for I/O only.",
-    name="only_waiting",
-)({"wait"})
+    advice='"small products" again',
+    note="They overlook that a small product releases the GIL for a microsecond only.",
+    name="every_product",
+)({"wait", "checksum", "large product", "small products"})
 
 
 wrong(
@@ -219,10 +219,10 @@ wrong(
 
 wrong(
     "03-six",
-    advice='"small products" again',
-    note="They overlook that a small product releases the GIL for a microsecond only.",
-    name="every_product",
-)({"wait", "checksum", "large product", "small products"})
+    advice='"checksum" again',
+    note="They have read that threads are for I/O only.",
+    name="only_waiting",
+)({"wait"})
 
 
 wrong(
@@ -260,16 +260,6 @@ right("03-six", name="keys")({"checksum": 2, "wait": 2, "large product": 2}.keys
 
 @wrong(
     "03-fetch",
-    advice="at most 1 of 3",
-    note="They keep the program of the exercise's first line.",
-    state="TOO SLOW",
-)
-def one_page_after_another(names, fetch, compute):
-    return [compute(fetch(name)) for name in names]
-
-
-@wrong(
-    "03-fetch",
     advice="in the midst of the others",
     note="They let the fetches overlap, but no computation overlaps a fetch: draw it.",
     state="TOO SLOW",
@@ -278,6 +268,27 @@ def computes_when_all_have_arrived(names, fetch, compute):
     with ThreadPoolExecutor(len(names)) as pool:
         pages = list(pool.map(fetch, names))
     return [compute(page) for page in pages]
+
+
+@wrong(
+    "03-fetch",
+    advice="of 300 pages",
+    note="They rely on the pool's own number of threads, which is 32 at most.",
+    state="TOO SLOW",
+)
+def as_many_threads_as_the_library_likes(names, fetch, compute):
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda name: compute(fetch(name)), names))
+
+
+@wrong(
+    "03-fetch",
+    advice="at most 1 of 3",
+    note="They keep the program of the exercise's first line.",
+    state="TOO SLOW",
+)
+def one_page_after_another(names, fetch, compute):
+    return [compute(fetch(name)) for name in names]
 
 
 @wrong(
@@ -321,17 +332,6 @@ def waits_for_its_own_lock(names, fetch, compute):
     with lock, ThreadPoolExecutor(max_workers=len(names)) as pool:
         list(pool.map(process, names))
     return results
-
-
-@wrong(
-    "03-fetch",
-    advice="of 300 pages",
-    note="They rely on the pool's own number of threads, which is 32 at most.",
-    state="TOO SLOW",
-)
-def as_many_threads_as_the_library_likes(names, fetch, compute):
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda name: compute(fetch(name)), names))
 
 
 @right("03-fetch")

@@ -23,6 +23,15 @@ def in_turn(updates):
 
 @wrong(
     "04-order",
+    advice="x ends as 3, not 2",
+    note="They wipe out all of B, and nothing of A. Ask whether B can do the same.",
+)
+def keeps_one_old_copy_only(updates):
+    return "A" + "BBB" * updates + "AA" + "AAA" * (updates - 1)
+
+
+@wrong(
+    "04-order",
     advice="nothing is lost",
     note="They write the right program, not the worst.",
 )
@@ -38,15 +47,6 @@ def one_after_the_other(updates):
 def forgets_that_one_update_is_special(updates):
     rest = 3 * (updates - 1)
     return "A" + "B" * rest + "AA" + "B" + "A" * rest + "BB"
-
-
-@wrong(
-    "04-order",
-    advice="x ends as 3, not 2",
-    note="They wipe out all of B, and nothing of A. Ask whether B can do the same.",
-)
-def keeps_one_old_copy_only(updates):
-    return "A" + "BBB" * updates + "AA" + "AAA" * (updates - 1)
 
 
 @wrong(
@@ -96,15 +96,6 @@ def _by_number(*accounts):
 
 @wrong(
     "04-transfer",
-    advice="run at the same time",
-    note="They write the lesson's program. The check sees that without hanging.",
-)
-def source_first(source, target, amount):
-    _move(source, target, amount, (source, target))
-
-
-@wrong(
-    "04-transfer",
     advice="may the thread that has it take it again",
     note="They wait for themselves. An RLock would allow it; here it is not needed.",
 )
@@ -113,6 +104,15 @@ def forgets_transfers_to_itself(source, target, amount):
     with first.lock, second.lock:
         source.balance -= amount
         target.balance += amount
+
+
+@wrong(
+    "04-transfer",
+    advice="run at the same time",
+    note="They write the lesson's program. The check sees that without hanging.",
+)
+def source_first(source, target, amount):
+    _move(source, target, amount, (source, target))
 
 
 @wrong(

@@ -180,6 +180,16 @@ def digests_a_text(seed, epoch, items):
 
 @wrong(
     "05-replicas",
+    advice="the noise that is somebody's weights",
+    note="They use one key twice, and rank 0 gets its numbers twice: nearly everyone.",
+)
+def noise_of_rank_0_is_the_weights(rank, seed):
+    weights = np.random.default_rng([seed, 0]).random(4)
+    return weights.tolist(), np.random.default_rng([seed, rank]).random(4).tolist()
+
+
+@wrong(
+    "05-replicas",
     advice="equal in all replicas",
     note="They seed the program with seed + rank, once, at the top.",
 )
@@ -206,16 +216,6 @@ def same_for_all_ranks(rank, seed):
 def noise_from_seed_plus_rank(rank, seed):
     weights = np.random.default_rng([seed, 2**31]).random(4)
     return weights.tolist(), np.random.default_rng(seed + rank).random(4).tolist()
-
-
-@wrong(
-    "05-replicas",
-    advice="the noise that is somebody's weights",
-    note="They use one key twice, and rank 0 gets its numbers twice: nearly everyone.",
-)
-def noise_of_rank_0_is_the_weights(rank, seed):
-    weights = np.random.default_rng([seed, 0]).random(4)
-    return weights.tolist(), np.random.default_rng([seed, rank]).random(4).tolist()
 
 
 @wrong(

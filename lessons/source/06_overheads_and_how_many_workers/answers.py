@@ -123,6 +123,21 @@ def done(tasks, workers, overhead, size):
 
 @wrong(
     "06-chunk",
+    advice="free first|next chunk",
+    note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
+)
+def deals_in_turn(tasks, workers, overhead):
+    def last(size):
+        free = [0.0] * workers
+        for number, start in enumerate(range(0, len(tasks), size)):
+            free[number % workers] += overhead + sum(tasks[start : start + size])
+        return max(free)
+
+    return min(range(1, len(tasks) + 1), key=last)
+
+
+@wrong(
+    "06-chunk",
     advice="fall, rise and fall|every size",
     note="The curve has more than one valley.",
 )
@@ -160,21 +175,6 @@ def a_chunk_for_each_worker(tasks, workers, overhead):
 )
 def ignores_the_overhead(tasks, workers, overhead):
     return min(range(1, len(tasks) + 1), key=lambda s: done(tasks, workers, 0, s))
-
-
-@wrong(
-    "06-chunk",
-    advice="free first|next chunk",
-    note="Chunk 3 goes to worker 1 even if worker 2 is free before.",
-)
-def deals_in_turn(tasks, workers, overhead):
-    def last(size):
-        free = [0.0] * workers
-        for number, start in enumerate(range(0, len(tasks), size)):
-            free[number % workers] += overhead + sum(tasks[start : start + size])
-        return max(free)
-
-    return min(range(1, len(tasks) + 1), key=last)
 
 
 @wrong(

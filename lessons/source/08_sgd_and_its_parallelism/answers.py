@@ -106,18 +106,6 @@ def adds_the_means_of_the_passes(model, images, labels, limit):
 
 @wrong(
     "08-accumulate",
-    advice="sum over all images",
-    note="The sum over all images in place of their mean.",
-)
-def sums_without_dividing(model, images, labels, limit):
-    loss = in_a_while_loop(model, images, labels, limit)
-    for parameter in model.parameters():
-        parameter.grad *= len(labels)
-    return loss
-
-
-@wrong(
-    "08-accumulate",
     advice="lets go of what a pass has kept",
     note="Right gradients, and the memory of the whole batch.",
 )
@@ -130,6 +118,18 @@ def goes_back_once(model, images, labels, limit):
     loss = sum(losses) / len(labels)
     loss.backward()
     return loss.item()
+
+
+@wrong(
+    "08-accumulate",
+    advice="sum over all images",
+    note="The sum over all images in place of their mean.",
+)
+def sums_without_dividing(model, images, labels, limit):
+    loss = in_a_while_loop(model, images, labels, limit)
+    for parameter in model.parameters():
+        parameter.grad *= len(labels)
+    return loss
 
 
 @wrong(

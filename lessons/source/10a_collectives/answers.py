@@ -128,6 +128,16 @@ def pieces_sent_first(received, pieces):
         dist.recv(received[other], other)
 
 
+@wrong(
+    "10a-all-to-all",
+    advice="the own piece",
+    note="Nothing travels for the own piece, so it is forgotten.",
+)
+def pieces_without_the_own(received, pieces):
+    for other in sorted(other_ranks()):
+        _swap(received, pieces, other)
+
+
 def _swap(received, pieces, other, place=None):
     place = other if place is None else place
     if _rank() < other:
@@ -154,16 +164,6 @@ def pieces_under_way_together(received, pieces):
 )
 def pieces_by_library(received, pieces):
     dist.all_to_all(received, pieces)
-
-
-@wrong(
-    "10a-all-to-all",
-    advice="the own piece",
-    note="Nothing travels for the own piece, so it is forgotten.",
-)
-def pieces_without_the_own(received, pieces):
-    for other in sorted(other_ranks()):
-        _swap(received, pieces, other)
 
 
 @wrong(

@@ -132,21 +132,21 @@ def fit_in_seconds(sizes, seconds):
 
 @wrong(
     "10b-fit",
-    advice="first alpha",
-    note="polyfit gives the slope first.",
-)
-def fit_swapped(sizes, seconds):
-    return tuple(reversed(fit_as_weighted_polynomial(sizes, seconds)))
-
-
-@wrong(
-    "10b-fit",
     advice="what your weights multiply",
     note="The weights squared: polyfit multiplies errors, not their squares.",
 )
 def fit_weights_squared(sizes, seconds):
     beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds) ** 2)
     return alpha, beta
+
+
+@wrong(
+    "10b-fit",
+    advice="first alpha",
+    note="polyfit gives the slope first.",
+)
+def fit_swapped(sizes, seconds):
+    return tuple(reversed(fit_as_weighted_polynomial(sizes, seconds)))
 
 
 @wrong(
@@ -222,16 +222,16 @@ wrong(
 )(_choose_with(levels=lambda ranks: int(math.log2(ranks))))
 wrong(
     "10b-choose",
-    advice="logarithm is rounded",
-    note="A tree of 5 ranks has three levels, not 2.3.",
-    name="levels_not_rounded",
-)(_choose_with(levels=math.log2))
-wrong(
-    "10b-choose",
     advice="how long each is",
     note="S where S/N belongs: the ring's messages are chunks.",
     name="whole_tensors_in_the_ring",
 )(_choose_with(parts=1))
+wrong(
+    "10b-choose",
+    advice="logarithm is rounded",
+    note="A tree of 5 ranks has three levels, not 2.3.",
+    name="levels_not_rounded",
+)(_choose_with(levels=math.log2))
 wrong(
     "10b-choose",
     advice="how many messages follow",

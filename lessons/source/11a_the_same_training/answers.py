@@ -25,6 +25,15 @@ def shard_own_deck(samples, rank, world_size, epoch):
 
 @wrong(
     "11a-shard",
+    advice="set_epoch",
+    note="The same as a training loop without set_epoch. Nothing crashes.",
+)
+def shard_without_epoch(samples, rank, world_size, epoch):
+    return _deck(samples, 0)[rank::world_size].tolist()
+
+
+@wrong(
+    "11a-shard",
     advice="does not divide the number of samples",
     note="Rounding down loses up to world_size - 1 samples.",
 )
@@ -41,15 +50,6 @@ def shard_without_the_remainder(samples, rank, world_size, epoch):
 def shard_rounded_up(samples, rank, world_size, epoch):
     size = -(-samples // world_size)
     return _deck(samples, epoch)[rank * size : (rank + 1) * size].tolist()
-
-
-@wrong(
-    "11a-shard",
-    advice="set_epoch",
-    note="The same as a training loop without set_epoch. Nothing crashes.",
-)
-def shard_without_epoch(samples, rank, world_size, epoch):
-    return _deck(samples, 0)[rank::world_size].tolist()
 
 
 @wrong(

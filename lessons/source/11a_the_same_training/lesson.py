@@ -686,6 +686,9 @@ run_demo("ddp/own_ddp.py")
 # ```
 # unshare -rn sh -c "ip link set lo up; torchrun --local-addr 127.0.0.1 …"
 # ```
+#
+# Before a script of yours runs on several GPUs for the first time, go through
+# [one page](../resources/checklists/first_multi_gpu_run.md).
 
 # %% [markdown]
 # ## What we saw

@@ -26,6 +26,20 @@ def _average(buckets, divide=True, put_back=True):
 
 @wrong(
     "11b-buckets",
+    advice="when it is sent",
+    note="The last bucket is never full, so it is never sent.",
+)
+def buckets_without_the_last(parameters, bucket_bytes):
+    bucket = []
+    for parameter in reversed(parameters):
+        bucket.append(parameter)
+        if sum(p.nbytes for p in bucket) >= bucket_bytes:
+            _average([bucket])
+            bucket = []
+
+
+@wrong(
+    "11b-buckets",
     advice="2 times the mean.*sum that all_reduce gives",
     note="all_reduce sums. With Adam it goes unnoticed for a long time.",
 )
@@ -67,20 +81,6 @@ def buckets_in_forward_order(parameters, bucket_bytes):
 )
 def buckets_not_put_back(parameters, bucket_bytes):
     _average(fill_buckets(parameters, bucket_bytes), put_back=False)
-
-
-@wrong(
-    "11b-buckets",
-    advice="when it is sent",
-    note="The last bucket is never full, so it is never sent.",
-)
-def buckets_without_the_last(parameters, bucket_bytes):
-    bucket = []
-    for parameter in reversed(parameters):
-        bucket.append(parameter)
-        if sum(p.nbytes for p in bucket) >= bucket_bytes:
-            _average([bucket])
-            bucket = []
 
 
 @wrong(
@@ -166,24 +166,19 @@ def _no_sync_of(kind):
 
 @wrong(
     "11b-no-sync",
-    advice="the sum that all_reduce gives and the mean",
-    note="all_reduce sums; that the mean was asked for is forgotten.",
+    advice="its gradient only, or all that has been accumulated",
+    note="register_hook sees the newest gradient only: the replicas drift apart.",
     given=_no_sync_of,
 )
-class HooksSum(_Averaging):
-    def average(self, gradient):
-        dist.all_reduce(gradient)
+class HooksOnTheNewestGradient(_Averaging):
+    def hang(self, parameter):
+        parameter.register_hook(self.hook)
 
-
-@wrong(
-    "11b-no-sync",
-    advice="how your hook learns that it is inside no_sync",
-    note="The result is right, and every micro-batch pays for an all-reduce.",
-    given=_no_sync_of,
-)
-class HooksNeverQuiet(_Averaging):
-    def hook(self, parameter):
-        self.average(parameter.grad)
+    def hook(self, gradient):
+        gradient = gradient.clone()
+        if not self.quiet:
+            self.average(gradient)
+        return gradient
 
 
 @wrong(
@@ -202,19 +197,24 @@ class HooksQuietAfterAnException(_Averaging):
 
 @wrong(
     "11b-no-sync",
-    advice="its gradient only, or all that has been accumulated",
-    note="register_hook sees the newest gradient only: the replicas drift apart.",
+    advice="the sum that all_reduce gives and the mean",
+    note="all_reduce sums; that the mean was asked for is forgotten.",
     given=_no_sync_of,
 )
-class HooksOnTheNewestGradient(_Averaging):
-    def hang(self, parameter):
-        parameter.register_hook(self.hook)
+class HooksSum(_Averaging):
+    def average(self, gradient):
+        dist.all_reduce(gradient)
 
-    def hook(self, gradient):
-        gradient = gradient.clone()
-        if not self.quiet:
-            self.average(gradient)
-        return gradient
+
+@wrong(
+    "11b-no-sync",
+    advice="how your hook learns that it is inside no_sync",
+    note="The result is right, and every micro-batch pays for an all-reduce.",
+    given=_no_sync_of,
+)
+class HooksNeverQuiet(_Averaging):
+    def hook(self, parameter):
+        self.average(parameter.grad)
 
 
 @wrong(

@@ -9,6 +9,15 @@ from parallel_by_hand.ddp.step_traces import joined
 
 @wrong(
     "11c-wait",
+    advice="moment at which the first message",
+    note="The rule of thumb max(0, messages - backward): nothing leaves at 0.",
+)
+def wait_by_rule_of_thumb(ready, travel):
+    return max(0, sum(travel) - ready[-1])
+
+
+@wrong(
+    "11c-wait",
     advice="is it waited for",
     note="Nothing is hidden: that is lesson 11a.",
 )
@@ -41,15 +50,6 @@ def wait_side_by_side(ready, travel):
 )
 def wait_without_gaps(ready, travel):
     return max(0, ready[0] + sum(travel) - ready[-1])
-
-
-@wrong(
-    "11c-wait",
-    advice="moment at which the first message",
-    note="The rule of thumb max(0, messages - backward): nothing leaves at 0.",
-)
-def wait_by_rule_of_thumb(ready, travel):
-    return max(0, sum(travel) - ready[-1])
 
 
 @wrong(
@@ -97,21 +97,31 @@ def _total(intervals):
 
 @wrong(
     "11c-exposed",
-    advice="travel while something is computed",
-    note="The time of all messages, hidden or not.",
-)
-def exposed_all_messages(events):
-    return _total(joined(_of(events, "message")))
-
-
-@wrong(
-    "11c-exposed",
     advice="while no message travels",
     note="Two totals cannot tell what happened at the same time.",
 )
 def exposed_difference_of_totals(events):
     messages, work = (joined(_of(events, kind)) for kind in ("message", "compute"))
     return max(0, _total(messages) - _total(work))
+
+
+@wrong(
+    "11c-exposed",
+    advice="how often is a moment subtracted",
+    note="aten::linear contains aten::addmm: both are subtracted.",
+)
+def exposed_without_nesting(events):
+    messages = joined(_of(events, "message"))
+    return _total(messages) - _shared(messages, _of(events, "compute"))
+
+
+@wrong(
+    "11c-exposed",
+    advice="travel while something is computed",
+    note="The time of all messages, hidden or not.",
+)
+def exposed_all_messages(events):
+    return _total(joined(_of(events, "message")))
 
 
 @wrong(
@@ -123,16 +133,6 @@ def exposed_by_message(events):
     work = joined(_of(events, "compute"))
     messages = _of(events, "message")
     return _total(messages) - _shared(messages, work)
-
-
-@wrong(
-    "11c-exposed",
-    advice="how often is a moment subtracted",
-    note="aten::linear contains aten::addmm: both are subtracted.",
-)
-def exposed_without_nesting(events):
-    messages = joined(_of(events, "message"))
-    return _total(messages) - _shared(messages, _of(events, "compute"))
 
 
 @wrong(

@@ -521,6 +521,8 @@ check("11c-traces", diagnoses)
 # NVIDIA's Nsight Systems (`nsys profile`) records the same from outside the program.
 # Meta's Holistic Trace Analysis reads the profiler's traces of all ranks, and says how
 # long each GPU computed, did nothing but send or copy, or was idle.
+#
+# What to look at first when your own job is slow: [one page](../resources/checklists/slow.md).
 
 # %% [markdown]
 # ## What we saw

@@ -13,16 +13,6 @@ from lessons.source.sample_answers import right, wrong
 
 @wrong(
     "12a-bounded",
-    advice="up to and including",
-    note='`<` for "at most": with bound 0 nobody ever goes on.',
-)
-def bounded_strictly(pushes, waiting, bound):
-    slowest = min(pushes.values())
-    return [worker for worker in waiting if pushes[worker] - slowest < bound]
-
-
-@wrong(
-    "12a-bounded",
     advice="whether it waits or not",
     note="The slowest worker is the one that does not wait: it computes.",
 )
@@ -31,6 +21,16 @@ def bounded_among_waiting(pushes, waiting, bound):
         return []
     slowest = min(pushes[worker] for worker in waiting)
     return [worker for worker in waiting if pushes[worker] - slowest <= bound]
+
+
+@wrong(
+    "12a-bounded",
+    advice="up to and including",
+    note='`<` for "at most": with bound 0 nobody ever goes on.',
+)
+def bounded_strictly(pushes, waiting, bound):
+    slowest = min(pushes.values())
+    return [worker for worker in waiting if pushes[worker] - slowest < bound]
 
 
 @wrong(
@@ -115,6 +115,28 @@ def _small(path) -> bool:
 
 @wrong(
     "12a-stable",
+    advice="how many updates do you look at",
+    note="Plot x for a step 1 % too large: it takes hundreds of updates.",
+)
+def stable_of_few_updates(curvature, delay):
+    return _bisect(
+        lambda step: abs(_path(curvature, step, delay, 30)[-1]) < 1e3, 2 / curvature
+    )
+
+
+@wrong(
+    "12a-stable",
+    advice="how far does your bisection",
+    note="After a hundred updates x need not be tiny yet.",
+)
+def stable_that_must_vanish(curvature, delay):
+    return _bisect(
+        lambda step: abs(_path(curvature, step, delay, 100)[-1]) < 1e-6, 2 / curvature
+    )
+
+
+@wrong(
+    "12a-stable",
     advice="`delay` updates ago",
     note="The step of the case by hand, for any delay.",
 )
@@ -142,28 +164,6 @@ def stable_one_too_old(curvature, delay):
 def stable_without_curvature(curvature, delay):
     updates = 2000 + 1500 * delay
     return _bisect(lambda step: _small(_path(1.0, step, delay, updates)), 2.0)
-
-
-@wrong(
-    "12a-stable",
-    advice="how many updates do you look at",
-    note="Plot x for a step 1 % too large: it takes hundreds of updates.",
-)
-def stable_of_few_updates(curvature, delay):
-    return _bisect(
-        lambda step: abs(_path(curvature, step, delay, 30)[-1]) < 1e3, 2 / curvature
-    )
-
-
-@wrong(
-    "12a-stable",
-    advice="how far does your bisection",
-    note="After a hundred updates x need not be tiny yet.",
-)
-def stable_that_must_vanish(curvature, delay):
-    return _bisect(
-        lambda step: abs(_path(curvature, step, delay, 100)[-1]) < 1e-6, 2 / curvature
-    )
 
 
 @wrong(

@@ -53,6 +53,29 @@ wrong(
     note="No error, a good loss, and as many models as ranks.",
     name="forgets_the_last_round",
 )(_train_with(when=lambda step, steps, every: step % every == 0))
+
+
+@wrong(
+    "12b-local",
+    advice="what a meeting does",
+    note="They average gradients, as DDP does. The models have drifted apart by then.",
+)
+def averages_gradients(model, batches, rate, every):
+    meetings = 0
+    for step, (x, y) in enumerate(batches, start=1):
+        trained = list(model.parameters())
+        gradients = torch.autograd.grad(F.cross_entropy(model(x), y), trained)
+        meeting = _last_of_round(step, len(batches), every)
+        with torch.no_grad():
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                if meeting:
+                    dist.all_reduce(gradient)
+                    gradient /= dist.get_world_size()
+                parameter -= rate * gradient
+        meetings += meeting
+    return meetings
+
+
 wrong(
     "12b-local",
     advice="how often the ranks meet",
@@ -80,27 +103,6 @@ def sum_of_models(model) -> None:
 )
 def mean_of_copies(model) -> None:
     _meet(copy.deepcopy(model))
-
-
-@wrong(
-    "12b-local",
-    advice="what a meeting does",
-    note="They average gradients, as DDP does. The models have drifted apart by then.",
-)
-def averages_gradients(model, batches, rate, every):
-    meetings = 0
-    for step, (x, y) in enumerate(batches, start=1):
-        trained = list(model.parameters())
-        gradients = torch.autograd.grad(F.cross_entropy(model(x), y), trained)
-        meeting = _last_of_round(step, len(batches), every)
-        with torch.no_grad():
-            for parameter, gradient in zip(trained, gradients, strict=True):
-                if meeting:
-                    dist.all_reduce(gradient)
-                    gradient /= dist.get_world_size()
-                parameter -= rate * gradient
-        meetings += meeting
-    return meetings
 
 
 @wrong(

@@ -111,6 +111,17 @@ def timing_of_launches(device, orders):
 
 @wrong(
     "13a-timing",
+    advice="the unit",
+    note="`elapsed_time` gives milliseconds, as CUDA's does.",
+)
+def timing_in_milliseconds(device, orders):
+    events = _events(device, orders)
+    device.synchronize()
+    return [a.elapsed_time(b) for a, b in pairwise(events)]
+
+
+@wrong(
+    "13a-timing",
     advice="while the host waits",
     note="The numbers are right, and the device stands still in between.",
 )
@@ -131,17 +142,6 @@ def _events(device, orders):
         device.launch(order)
         events.append(device.record_event())
     return events
-
-
-@wrong(
-    "13a-timing",
-    advice="the unit",
-    note="`elapsed_time` gives milliseconds, as CUDA's does.",
-)
-def timing_in_milliseconds(device, orders):
-    events = _events(device, orders)
-    device.synchronize()
-    return [a.elapsed_time(b) for a, b in pairwise(events)]
 
 
 @wrong(
@@ -227,12 +227,6 @@ def _ahead(for_copy=True, for_buffer=len, place=lambda k, buffers: k % len(buffe
 
 wrong(
     "13a-ahead",
-    advice="a compute has to wait",
-    note="Two queues, and nobody tells the one how far the other is.",
-    name="ahead_without_any_event",
-)(_ahead(for_copy=False, for_buffer=None))
-wrong(
-    "13a-ahead",
     advice="what a copy has to wait for",
     note="Right for as many buffers as batches, as in the text above.",
     name="ahead_overwrites",
@@ -243,6 +237,12 @@ wrong(
     note="Every result is right, and nothing overlaps.",
     name="ahead_waits_for_the_last_compute",
 )(_ahead(for_buffer=lambda buffers: 1))
+wrong(
+    "13a-ahead",
+    advice="a compute has to wait",
+    note="Two queues, and nobody tells the one how far the other is.",
+    name="ahead_without_any_event",
+)(_ahead(for_copy=False, for_buffer=None))
 wrong(
     "13a-ahead",
     advice="which buffer batch k",

@@ -28,6 +28,17 @@ class Sends(torch.autograd.Function):
 
 @wrong(
     "14a-send",
+    advice="one gradient for each input",
+    note="`target` is an input, too: its gradient is None.",
+)
+class ForgetsTheSecondInput(Sends):
+    @staticmethod
+    def backward(ctx, one):
+        return Sends.backward(ctx, one)[0]
+
+
+@wrong(
+    "14a-send",
     advice="not one number of shape",
     note="Nobody can call backward() on many numbers without an argument.",
 )
@@ -36,17 +47,6 @@ class ReturnsTheActivations(Sends):
     def forward(ctx, leaving, target):
         Sends.forward(ctx, leaving, target)
         return leaving.clone()
-
-
-@wrong(
-    "14a-send",
-    advice="one gradient for each input",
-    note="`target` is an input, too: its gradient is None.",
-)
-class ForgetsTheSecondInput(Sends):
-    @staticmethod
-    def backward(ctx, one):
-        return Sends.backward(ctx, one)[0]
 
 
 @wrong(
@@ -204,6 +204,25 @@ def _parts(counts):
 
 @wrong(
     "14a-balanced-cut",
+    advice="one slow layer",
+    note="As many layers each: balanced in number, not in time.",
+)
+def equal_numbers(times, sends, memory, devices, limit):
+    n = len(times)
+    return [n // devices + (d < n % devices) for d in range(devices)]
+
+
+@wrong(
+    "14a-balanced-cut",
+    advice="the last device",
+    note="There is nobody behind the last device, so it sends nothing.",
+)
+def the_last_sends_too(times, sends, memory, devices, limit):
+    return by_recursion(times, sends, memory, devices, limit, last_sends=True)
+
+
+@wrong(
+    "14a-balanced-cut",
     advice="how many ways there are",
     note="Right for the short cases: then 60 layers on 10 devices.",
     state="HUNG",
@@ -243,25 +262,6 @@ def forgets_the_sends(times, sends, memory, devices, limit):
 )
 def forgets_the_limit(times, sends, memory, devices, limit):
     return by_recursion(times, sends, memory, devices, float("inf"))
-
-
-@wrong(
-    "14a-balanced-cut",
-    advice="the last device",
-    note="There is nobody behind the last device, so it sends nothing.",
-)
-def the_last_sends_too(times, sends, memory, devices, limit):
-    return by_recursion(times, sends, memory, devices, limit, last_sends=True)
-
-
-@wrong(
-    "14a-balanced-cut",
-    advice="one slow layer",
-    note="As many layers each: balanced in number, not in time.",
-)
-def equal_numbers(times, sends, memory, devices, limit):
-    n = len(times)
-    return [n // devices + (d < n % devices) for d in range(devices)]
 
 
 @wrong(

@@ -179,18 +179,6 @@ wrong(
 )(gpipe)
 wrong(
     "15b-zero-bubble",
-    advice="16 slots.*the gap of rank 1 before B3.*before that, on any rank",
-    note="The lists of the bench as they are.",
-    name="right_after",
-)(RIGHT_AFTER)
-wrong(
-    "15b-zero-bubble",
-    advice="no W",
-    note="1F1B itself: fewer instructions are fewer slots only on paper.",
-    name="whole_backwards",
-)(one_f_one_b(3, 4))
-wrong(
-    "15b-zero-bubble",
     advice="kept by ranks.*what makes room, a W",
     note="Fills every gap and keeps the whole batch: ask for the memory.",
     name="all_at_the_end",
@@ -201,6 +189,18 @@ wrong(
     note="Rank 1 has to delay its W, too.",
     name="only_the_last_is_late",
 )(ONLY_THE_LAST_IS_LATE)
+wrong(
+    "15b-zero-bubble",
+    advice="16 slots.*the gap of rank 1 before B3.*before that, on any rank",
+    note="The lists of the bench as they are.",
+    name="right_after",
+)(RIGHT_AFTER)
+wrong(
+    "15b-zero-bubble",
+    advice="no W",
+    note="1F1B itself: fewer instructions are fewer slots only on paper.",
+    name="whole_backwards",
+)(one_f_one_b(3, 4))
 wrong(
     "15b-zero-bubble",
     advice="W0 before B0.*W needs the gradients",

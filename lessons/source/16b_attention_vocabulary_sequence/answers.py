@@ -46,6 +46,16 @@ def loss_with_own_maximum(logits, labels, first):
 
 @wrong(
     "16b-cross-entropy",
+    advice="whose word|not this rank's word",
+    note="They forget to subtract `first` from the labels.",
+)
+def loss_with_local_labels(logits, labels, first):
+    shifted = logits - largest_of_all(logits)
+    return loss_of_shifted(shifted, labels, 0)
+
+
+@wrong(
+    "16b-cross-entropy",
     advice="whose exponential is finite",
     note="They subtract nothing, so the exponentials of large logits are infinite.",
 )
@@ -85,16 +95,6 @@ def loss_of_any_label(logits, labels, first):
     place = (labels - first).clamp(0, logits.shape[1] - 1)[:, None]
     of_label = sum_over_ranks(shifted.gather(1, place)[:, 0])
     return (sum_over_ranks(shifted.exp().sum(1)).log() - of_label).mean()
-
-
-@wrong(
-    "16b-cross-entropy",
-    advice="whose word|not this rank's word",
-    note="They forget to subtract `first` from the labels.",
-)
-def loss_with_local_labels(logits, labels, first):
-    shifted = logits - largest_of_all(logits)
-    return loss_of_shifted(shifted, labels, 0)
 
 
 @wrong(
@@ -164,6 +164,30 @@ def loss_by_hand(logits, labels, first):
 @wrong(
     "16b-one-too-many",
     advice="whose neurons these are",
+    note="Right on two ranks; on four, wide.bias is as long as narrow.bias.",
+)
+def complete_by_shape(block):
+    """All vectors as long as a norm's."""
+    width = next(p for n, p in block.named_parameters() if "norm" in n).shape
+    for parameter in block.parameters():
+        if parameter.shape == width:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong(
+    "16b-one-too-many",
+    advice="which positions",
+    note="They forget the biases that are held whole.",
+)
+def complete_norms_only(block):
+    for name, parameter in block.named_parameters():
+        if "norm" in name:
+            dist.all_reduce(parameter.grad)
+
+
+@wrong(
+    "16b-one-too-many",
+    advice="whose neurons these are",
     note="They leave the function as it is shown.",
 )
 def complete_as_it_was(block):
@@ -193,17 +217,6 @@ def complete_everything(block):
 
 @wrong(
     "16b-one-too-many",
-    advice="which positions",
-    note="They forget the biases that are held whole.",
-)
-def complete_norms_only(block):
-    for name, parameter in block.named_parameters():
-        if "norm" in name:
-            dist.all_reduce(parameter.grad)
-
-
-@wrong(
-    "16b-one-too-many",
     advice="not the mean over ranks",
     note="They average, as in data parallel.",
 )
@@ -212,19 +225,6 @@ def complete_by_mean(block):
     for name, parameter in block.named_parameters():
         if name.endswith(HELD_WHOLE):
             parameter.grad /= dist.get_world_size()
-
-
-@wrong(
-    "16b-one-too-many",
-    advice="whose neurons these are",
-    note="Right on two ranks; on four, wide.bias is as long as narrow.bias.",
-)
-def complete_by_shape(block):
-    """All vectors as long as a norm's."""
-    width = next(p for n, p in block.named_parameters() if "norm" in n).shape
-    for parameter in block.parameters():
-        if parameter.shape == width:
-            dist.all_reduce(parameter.grad)
 
 
 @right("16b-one-too-many")

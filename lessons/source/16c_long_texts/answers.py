@@ -117,6 +117,12 @@ wrong(
 )((merge_by_exp, round_right))
 wrong(
     "16c-merge",
+    advice="how often|each once",
+    name="own_twice",
+    note="They pass once too often, and see their own keys again.",
+)((merge_seen, round_with_own_twice))
+wrong(
+    "16c-merge",
     advice="logarithm of the sum",
     name="adds_logs",
     note="They add logarithms; that multiplies the sums.",
@@ -127,12 +133,6 @@ wrong(
     name="own_keys",
     note="They look at this rank's keys only.",
 )((merge_seen, round_of_own_keys))
-wrong(
-    "16c-merge",
-    advice="how often|each once",
-    name="own_twice",
-    note="They pass once too often, and see their own keys again.",
-)((merge_seen, round_with_own_twice))
 wrong("16c-merge", advice="each once", name="first_keys", note="Right on two ranks.")(
     (merge_seen, round_that_passes_first_keys)
 )
@@ -160,20 +160,20 @@ right("16c-merge", name="sigmoid_and_one_message")(
 @wrong(
     "16c-deal",
     advice="how many pairs the last position has",
-    note="Unbroken parts, as in the picture: the last rank does most.",
+    note="As one deals cards. In each round, rank 0 gets one pair less than rank 1.",
 )
-def deal_in_order(rank, ranks, length):
-    size = length // ranks
-    return list(range(rank * size, (rank + 1) * size))
+def deal_like_cards(rank, ranks, length):
+    return list(range(rank, length, ranks))
 
 
 @wrong(
     "16c-deal",
     advice="how many pairs the last position has",
-    note="As one deals cards. In each round, rank 0 gets one pair less than rank 1.",
+    note="Unbroken parts, as in the picture: the last rank does most.",
 )
-def deal_like_cards(rank, ranks, length):
-    return list(range(rank, length, ranks))
+def deal_in_order(rank, ranks, length):
+    size = length // ranks
+    return list(range(rank * size, (rank + 1) * size))
 
 
 @wrong(
@@ -264,6 +264,20 @@ def without_the_last_pass(*given):
 
 @wrong(
     "16c-home",
+    advice="of the same keys",
+    note="Keys travel and their gradients stay: sums of different keys' gradients.",
+)
+def with_gradients_that_stay(query, key, value, seen, gradient):
+    totals = gradients_of_piece(query, key, value, seen, gradient)
+    for _ in range(dist.get_world_size() - 1):
+        key, value = pass_on([key, value])
+        parts = gradients_of_piece(query, key, value, seen, gradient)
+        totals = [total + part for total, part in zip(totals, parts, strict=True)]
+    return tuple(totals)
+
+
+@wrong(
+    "16c-home",
     advice="whose gradients these are",
     note="Right on two ranks: the last pass goes to the left.",
 )
@@ -288,20 +302,6 @@ def with_one_pass_too_many(*given):
 )
 def gradients_of_own_piece(query, key, value, seen, gradient):
     return gradients_of_piece(query, key, value, seen, gradient)
-
-
-@wrong(
-    "16c-home",
-    advice="of the same keys",
-    note="Keys travel and their gradients stay: sums of different keys' gradients.",
-)
-def with_gradients_that_stay(query, key, value, seen, gradient):
-    totals = gradients_of_piece(query, key, value, seen, gradient)
-    for _ in range(dist.get_world_size() - 1):
-        key, value = pass_on([key, value])
-        parts = gradients_of_piece(query, key, value, seen, gradient)
-        totals = [total + part for total, part in zip(totals, parts, strict=True)]
-    return tuple(totals)
 
 
 @wrong(

@@ -112,15 +112,6 @@ def dispatch_by_running_sums(chosen, experts, capacity):
 
 @wrong(
     "16d-combine",
-    advice="how much each answer counts",
-    note="They add the answers and forget the gates.",
-)
-def combine_without_gates(answers, places, gates):
-    return routing.combine(answers, places, torch.ones_like(gates) + 0 * gates)
-
-
-@wrong(
-    "16d-combine",
     advice="are they added",
     note="An assignment keeps one of two answers; so does `+=` with an index.",
 )
@@ -128,6 +119,15 @@ def combine_by_assigning(answers, places, gates):
     total = answers.new_zeros(len(gates), answers.shape[1])
     total[places // gates.shape[1]] += gates.flatten()[places, None] * answers
     return total
+
+
+@wrong(
+    "16d-combine",
+    advice="how much each answer counts",
+    note="They add the answers and forget the gates.",
+)
+def combine_without_gates(answers, places, gates):
+    return routing.combine(answers, places, torch.ones_like(gates) + 0 * gates)
 
 
 @wrong(
@@ -217,6 +217,18 @@ def all_ranks(name):
 
 @wrong(
     "16d-who-sums",
+    advice="2 times what it should be",
+    note="An expert's sum has the losses of all ranks in it, not of its replicas only.",
+)
+def divide_experts_by_replicas(layer, replicas):
+    def divisor(name):
+        return dist.get_world_size(replicas if is_expert(name) else None)
+
+    sum_and_divide(layer, lambda n: replicas if is_expert(n) else None, divisor)
+
+
+@wrong(
+    "16d-who-sums",
     advice="ranks with other ones have anything to add",
     note="DDP's habit: gradients of different experts are added up.",
 )
@@ -231,18 +243,6 @@ def sum_all_over_everyone(layer, replicas):
 )
 def sum_shared_only(layer, replicas):
     sum_and_divide(layer, lambda n: False if is_expert(n) else None, all_ranks)
-
-
-@wrong(
-    "16d-who-sums",
-    advice="2 times what it should be",
-    note="An expert's sum has the losses of all ranks in it, not of its replicas only.",
-)
-def divide_experts_by_replicas(layer, replicas):
-    def divisor(name):
-        return dist.get_world_size(replicas if is_expert(name) else None)
-
-    sum_and_divide(layer, lambda n: replicas if is_expert(n) else None, divisor)
 
 
 @wrong(

@@ -136,6 +136,22 @@ def parts_by(model, losses, after_forward, after_backward, sync):
 
 @wrong(
     "17c-switches",
+    advice="the two reshard switches",
+    note="The two switches are swapped: m + 1 and m change places.",
+)
+def swapped(model, losses, gathers, scatters):
+    m = len(losses)
+    parts_by(
+        model,
+        losses,
+        gathers in (2 * m, m),
+        lambda part: part == m - 1 or gathers > m,
+        lambda part: part == m - 1 or scatters == m,
+    )
+
+
+@wrong(
+    "17c-switches",
     advice="set_requires_gradient_sync",
     note="Holds back all gradients: nobody sends the last ones.",
 )
@@ -148,22 +164,6 @@ def never_sends(model, losses, gathers, scatters):
         gathers > m,
         lambda part: part == m - 1 or freed,
         lambda part: scatters == m,
-    )
-
-
-@wrong(
-    "17c-switches",
-    advice="the two reshard switches",
-    note="The two switches are swapped: m + 1 and m change places.",
-)
-def swapped(model, losses, gathers, scatters):
-    m = len(losses)
-    parts_by(
-        model,
-        losses,
-        gathers in (2 * m, m),
-        lambda part: part == m - 1 or gathers > m,
-        lambda part: part == m - 1 or scatters == m,
     )
 
 

@@ -46,16 +46,6 @@ def _leaders(per_machine):
 
 @wrong(
     "18a-two-levels",
-    advice="who talks to other machines",
-    note="They call the ring of the text with all ranks: a right sum, but the flat "
-    "ring again.",
-)
-def levels_flat_ring(tensor, per_machine):
-    ring_among(tensor, range(dist.get_world_size()))
-
-
-@wrong(
-    "18a-two-levels",
     advice="how the total gets back",
     note="The sum is right where people look first: on rank 0.",
 )
@@ -73,6 +63,16 @@ def levels_all_in_leaders_ring(tensor, per_machine):
     _gather_sum(tensor, per_machine)
     ring_among(tensor, _leaders(per_machine))
     _spread(tensor, per_machine)
+
+
+@wrong(
+    "18a-two-levels",
+    advice="who talks to other machines",
+    note="They call the ring of the text with all ranks: a right sum, but the flat "
+    "ring again.",
+)
+def levels_flat_ring(tensor, per_machine):
+    ring_among(tensor, range(dist.get_world_size()))
 
 
 @wrong(

@@ -33,21 +33,21 @@ def second_file_of(path):
 
 @wrong(
     "18b-save",
-    advice="until the new checkpoint is complete",
-    note="They open the old file, which empties it.",
-)
-def save_in_place(state, path):
-    torch.save(state, path)
-
-
-@wrong(
-    "18b-save",
     advice="two processes that save at the same time",
     note="step.10 and step.20 become step.tmp: two ranks write one file.",
 )
 def save_with_suffix(state, path):
     write_synced(state, path.with_suffix(".tmp"))
     os.replace(path.with_suffix(".tmp"), path)
+
+
+@wrong(
+    "18b-save",
+    advice="until the new checkpoint is complete",
+    note="They open the old file, which empties it.",
+)
+def save_in_place(state, path):
+    torch.save(state, path)
 
 
 @wrong(

@@ -675,7 +675,8 @@ with TemporaryDirectory() as folder:
 # With the package torchft, the other replicas go on without the dead one.
 #
 # This script uses nothing but torch. It saves no order of images: the order follows from
-# the epoch's number, and the epoch from the step.
+# the epoch's number, and the epoch from the step. What yours must hold stands on
+# [one page](../resources/checklists/checkpoint.md).
 
 # %%
 from demos.failures.own_resumable import start_or_go_on, train

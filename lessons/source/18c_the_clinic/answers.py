@@ -58,37 +58,10 @@ MEAN_DECIDES = (
 
 wrong(
     "18c-hung",
-    advice="some rank does not come to",
-    state="HUNG",
-    name="barrier_for_the_others",
-    note="A barrier is a collective, too, and not the one that rank 0 waits for.",
-)(_with(ada=(0, {12: "if rank:\n    dist.barrier()\nreturn weight, loss"})))
-wrong(
-    "18c-hung",
-    advice="whose losses are in it",
-    name="without_the_report",
-    note="They cure the hang by leaving the loss of the other ranks out.",
-)(_with(ada=(0, {9: "", 10: "", 11: ""})))
-
-
-wrong(
-    "18c-hung",
     advice="which rank does",
     name="blames_who_has_finished",
     note="They blame a rank that has left, not the one that does what no other does.",
 )(_with(ada=(1, REPAIRED["ada"][1])))
-wrong(
-    "18c-hung",
-    advice="unexpected indent.*gets the indentation",
-    name="if_out_and_the_rest_stays",
-    note="They take the `if` out and leave its lines indented.",
-)(_with(ada=(0, {9: ""})))
-wrong(
-    "18c-hung",
-    advice="which gradient each step",
-    name="the_mean_decides",
-    note="They let the mean gradient decide, whose length is that of no rank.",
-)(_with(ben=(2, {6: MEAN_DECIDES})))
 wrong(
     "18c-hung",
     advice="mean of means",
@@ -105,6 +78,31 @@ wrong(
         )
     )
 )
+wrong(
+    "18c-hung",
+    advice="some rank does not come to",
+    state="HUNG",
+    name="barrier_for_the_others",
+    note="A barrier is a collective, too, and not the one that rank 0 waits for.",
+)(_with(ada=(0, {12: "if rank:\n    dist.barrier()\nreturn weight, loss"})))
+wrong(
+    "18c-hung",
+    advice="whose losses are in it",
+    name="without_the_report",
+    note="They cure the hang by leaving the loss of the other ranks out.",
+)(_with(ada=(0, {9: "", 10: "", 11: ""})))
+wrong(
+    "18c-hung",
+    advice="unexpected indent.*gets the indentation",
+    name="if_out_and_the_rest_stays",
+    note="They take the `if` out and leave its lines indented.",
+)(_with(ada=(0, {9: ""})))
+wrong(
+    "18c-hung",
+    advice="which gradient each step",
+    name="the_mean_decides",
+    note="They let the mean gradient decide, whose length is that of no rank.",
+)(_with(ben=(2, {6: MEAN_DECIDES})))
 
 
 # 18c-silent ---------------------------------------------------------------------------
@@ -141,6 +139,12 @@ right("18c-silent", name="another_cure")(
     }
 )
 
+wrong(
+    "18c-silent",
+    advice="which numbers are in the sum",
+    name="forgets_the_eight",
+    note="They compare bytes with numbers.",
+)(_cured(finn=(2, {4: "while len(received) < len(numbers):"})))
 wrong(
     "18c-silent",
     advice="is the order the same on all ranks",
@@ -196,12 +200,6 @@ wrong(
     note="They leave the all-reduce out: nothing hangs, and nobody learns from the "
     "others.",
 )(_cured(eve=(1, {6: ""})))
-wrong(
-    "18c-silent",
-    advice="which numbers are in the sum",
-    name="forgets_the_eight",
-    note="They compare bytes with numbers.",
-)(_cured(finn=(2, {4: "while len(received) < len(numbers):"})))
 
 # 18c-straggler ------------------------------------------------------------------------
 
@@ -244,6 +242,16 @@ def who_waits_most(spans):
 
 @wrong(
     "18c-straggler",
+    advice="not what takes longest",
+    note="They take the kind with the most seconds, which takes long on all ranks.",
+)
+def what_takes_longest(spans):
+    seconds = _seconds(spans)
+    return _answer(seconds, _by_waits(seconds), usual=lambda others: 0)
+
+
+@wrong(
+    "18c-straggler",
     advice="clocks of different lanes",
     note="They compare ends, which come from different clocks.",
 )
@@ -260,16 +268,6 @@ def of_those_that_wait(spans):
     seconds = _seconds(spans)
     waits = {lane: time for (lane, kind), time in seconds.items() if kind == "wait"}
     return _answer(seconds, min(waits, key=waits.get))
-
-
-@wrong(
-    "18c-straggler",
-    advice="not what takes longest",
-    note="They take the kind with the most seconds, which takes long on all ranks.",
-)
-def what_takes_longest(spans):
-    seconds = _seconds(spans)
-    return _answer(seconds, _by_waits(seconds), usual=lambda others: 0)
 
 
 @wrong(

@@ -16,6 +16,9 @@
 # you find a rank that is only slow. There are five tools: the hang report, the debug
 # level, the watchdog with its flight recorder, a barrier that reports, and the stacks.
 #
+# Is a job of your own sick now? [A table](#What-we-saw) at the end names the first tool
+# for each symptom, and [a path](../resources/paths/my_job_hangs.md) leads from there.
+#
 # *You will be able to* find the rank that everybody waits for, and its line; to choose the
 # tool that fits the symptom; and to build a watchdog into a script of your own.
 #
@@ -30,6 +33,19 @@
 # who is to blame: they point at the people who are standing. The guilty one sits quietly.
 #
 # When late: run the ward round, and read the report without the program.
+#
+# Who has what, for you. Learners find symptom and tool in the table at the end.
+#
+# | patient | symptom | first tool | what is wrong |
+# |---|---|---|---|
+# | ada | rank 0 waits, the others have finished | hang report | an all-reduce that rank 0 alone calls |
+# | ben | all wait, in different collectives | `DETAIL` | rank 2 broadcasts where the others all-reduce |
+# | cleo | nothing; rank 1 has other sums | replicas compared | each rank sorts by its own numbers |
+# | dan | SIGABRT kills one rank | `DETAIL` | rank 2 has fewer rows, so another shape |
+# | eve | rank 1 waits, the others have finished | flight recorder | rank 1 has one batch more |
+# | finn | all wait, rank 2 not in a collective | `monitored_barrier`, stacks | rank 2 waits for more bytes than it is sent |
+# | gwen | nothing; it learns less | shards compared | all ranks begin with one seed |
+# | the straggler | only slow | each rank's waiting time | rank 2 loads for longer |
 
 # %% [markdown]
 # ## The ward round
@@ -631,6 +647,9 @@ run_demo("clinic/own_watchdog.py")
 # This was a group of one, and healthy. With
 # `torchrun --local-addr 127.0.0.1 --nproc-per-node 2` in front and `--stuck 1` behind, the
 # ranks write where they are, and the job ends after seconds instead of minutes.
+# [A checklist](../resources/checklists/hang.md) says on one page what to prepare in a
+# job, and what to look at when it hangs.
+#
 # `clinic/patients.py` and `clinic/straggler.py` show the rest of this lesson in a terminal.
 
 # %% [markdown]

@@ -131,6 +131,17 @@ wrong(
     name="no_short_batch",
     note="`windows // batch` forgets the short last batch: later epochs shift.",
 )(place_by(lambda windows, batch: max(1, windows // batch)))
+
+
+@wrong(
+    "20b-place",
+    advice="in which epoch is step",
+    note="They take the order of epoch 0 for all epochs.",
+)
+def place_in_the_first_order(step, rank, ranks, batch, windows, order):
+    return place_by()(step, rank, ranks, batch, windows, lambda epoch: order(0))
+
+
 wrong(
     "20b-place",
     advice="dealt to this rank",
@@ -143,15 +154,6 @@ wrong(
     name="whole_batch",
     note="They forget to take their share.",
 )(place_by(cut=lambda whole, rank, ranks: whole))
-
-
-@wrong(
-    "20b-place",
-    advice="in which epoch is step",
-    note="They take the order of epoch 0 for all epochs.",
-)
-def place_in_the_first_order(step, rank, ranks, batch, windows, order):
-    return place_by()(step, rank, ranks, batch, windows, lambda epoch: order(0))
 
 
 @wrong(
