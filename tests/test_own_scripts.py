@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from demos.ddp import one_gpu, own_ddp
+from sidebyside import run_ranks
 from tests.process_state import TORCHRUN, said_by
 
 DEMOS = Path(__file__).parents[1] / "demos"
@@ -42,7 +44,7 @@ class Start(NamedTuple):
 STARTS = {
     "own_compressed_ddp": Start(2, apart=0.1),
     "own_data_parallel": Start(2),
-    "own_ddp": Start(2),
+    "own_ddp": Start(2, says=r"(epoch \d: loss \d\.\d{4}, recognised \d+ of 382\n){3}"),
     "own_experts": Start(2),
     "own_halo_exchange": Start(3, apart=1e-3),
     "own_local_sgd": Start(2, says="[12] ranks?, 10 meetings, one model: True\n"),
@@ -88,6 +90,15 @@ def test_all_try_the_file_that_they_save_in_the_same_way():
 
 def test_each_is_started_by_torchrun_here_or_in_its_lesson():
     assert sorted(SCRIPTS) == sorted({*STARTS, *FAILS_ON_PURPOSE, *GOES_ON})
+
+
+def test_one_gpu_and_its_ddp_form_train_the_same(capfd):
+    """Four digits of the losses, and all parameters within rounding."""
+    alone = one_gpu.train("cpu", workers=0, bf16=False)
+    told = capfd.readouterr().out
+    for replica in run_ranks(own_ddp.train, "cpu", 1, False, world_size=2):
+        torch.testing.assert_close(replica.state_dict(), alone.state_dict())
+    assert capfd.readouterr().out.replace("rank 0 | ", "") == told
 
 
 # Started ------------------------------------------------------------------------------

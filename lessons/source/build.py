@@ -5,6 +5,8 @@ Run:   python lessons/source/build.py            every lesson
        python lessons/source/build.py --check    build nothing, say what is stale
        python lessons/source/build.py --execute  run the solutions even if unchanged
        python lessons/source/build.py --busy     run them while other programs work
+       python lessons/source/build.py --nbgrader FOLDER 03   assignments, see
+                                                 resources/workshop/grading.md
 
 One source, NN_name/lesson.py, becomes lessons/NN_name.ipynb (exercises open, no
 outputs), solutions/NN_name.ipynb (solved, executed) and
@@ -29,6 +31,7 @@ from lessons.source.execution import (
     require_a_quiet_machine,
 )
 from lessons.source.instructor_page import instructor_page
+from lessons.source.nbgrader_assignment import SETTINGS, assignment
 from lessons.source.notebooks import (
     BuildError,
     code_cells,
@@ -101,6 +104,14 @@ def build(room: Path, root: Path, always_execute: bool, busy: bool) -> list[Path
     return [path for path, text in texts.items() if write(path, text)]
 
 
+def assign(room: Path, folder: Path) -> list[Path]:
+    """Write a lesson's assignment into the instructor's folder; return what is new."""
+    texts = assignment(read_lesson(room))
+    if not (folder / "nbgrader_config.py").exists():
+        texts[Path("nbgrader_config.py")] = SETTINGS
+    return [path for path, text in texts.items() if write(folder / path, text)]
+
+
 def write(path: Path, content: str | bytes) -> bool:
     """Replace the file in one step, if its content is new. True when it was."""
     content = content.encode() if isinstance(content, str) else content
@@ -162,6 +173,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     parser.add_argument("--execute", action="store_true", help="run even if unchanged")
     parser.add_argument("--busy", action="store_true", help="run on a busy machine too")
+    parser.add_argument(
+        "--nbgrader", type=Path, metavar="FOLDER", help="write assignments there"
+    )
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     args = parser.parse_args(arguments)
 
@@ -181,7 +195,10 @@ def main(arguments: list[str] | None = None) -> int:
             if args.check:
                 problems += complaints(room, root)
                 continue
-            written = build(room, root, args.execute, args.busy)
+            if args.nbgrader:
+                written = assign(room, args.nbgrader)
+            else:
+                written = build(room, root, args.execute, args.busy)
             names = ", ".join(map(short, written)) or "nothing"
             print(f"{room.name}: wrote {names}", flush=True)
         except BuildError as error:

@@ -27,6 +27,11 @@ def solved_notebook(lesson: Lesson) -> NotebookNode:
     return _notebook(lesson, {"instructor"}, solved)
 
 
+def instructor_notebook(lesson: Lesson) -> NotebookNode:
+    """What learners open, but with the solutions, still between their markers."""
+    return _notebook(lesson, {"instructor", "why"}, lambda code: code)
+
+
 def code_cells(nb: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in nb.cells if cell.cell_type == "code"]
 
@@ -73,7 +78,7 @@ def _notebook_cell(
     else:
         text = cell.text.replace("{reading}", f"{reading}")
         new = v4.new_markdown_cell(text, metadata=metadata | dict(cell.marks))
-    if re.search(r"### *(BEGIN|END) *SOLUTION", new.source, re.IGNORECASE):
+    if re.search(r"### *(BEGIN|END) *SOLUTION", solved(new.source), re.IGNORECASE):
         raise BuildError(f"a solution is not opened or not closed:\n\n{new.source}")
     digest = hashlib.sha256((new.cell_type + new.source).encode()).hexdigest()[:12]
     seen[digest] = count = seen.get(digest, 0) + 1

@@ -569,6 +569,7 @@ choice = {
 ### END SOLUTION
 
 
+# %% exercise="02-choose"
 def try_job(kind, job) -> bool:
     """True if no worker is left and the promise is kept, with a worker of this kind."""
     ### BEGIN SOLUTION

@@ -660,9 +660,11 @@ with TemporaryDirectory() as folder:
 # %% [markdown]
 # ## A script of your own
 #
-# DDP without this course's instruments: a smaller last batch, losses weighed as above
-# so that any number of ranks will do, and rank 0 saves. The cell starts it as a group
-# of one; `torchrun` starts it with two:
+# DDP without this course's instruments, with a `DataLoader` in each rank: held-out images
+# are counted over all ranks, and rank 0 saves. The cell starts it as a group of one;
+# `torchrun` starts it with two. `demos/ddp/one_gpu.py` is the file that it was made
+# from, and [a page](../resources/paths/eight_gpus_tomorrow.md) explains each changed
+# line:
 #
 # ```
 # torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/own_ddp.py --save model.pt

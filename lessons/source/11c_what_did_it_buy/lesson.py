@@ -555,7 +555,9 @@ check("11c-traces", diagnoses)
 # | the last of four steps traced | `profile(schedule=schedule(wait=1, warmup=2, active=1, repeat=1))`, and `profiler.step()` after each step |
 #
 # In a terminal, `python demos/ddp/sick_traces.py --save trace.json` writes both ranks'
-# traces into one file, which Perfetto, https://ui.perfetto.dev, opens.
+# traces into one file, which Perfetto, https://ui.perfetto.dev, opens. And
+# `python demos/ddp/speed_by_ranks.py` counts samples per second of one, two, four, … and
+# all ranks, on CPUs or GPUs.
 
 # %% [markdown]
 # ## Next
