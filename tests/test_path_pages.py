@@ -12,16 +12,16 @@ PAGE = """# Eight GPUs tomorrow
 
 | minutes | where | what you do there |
 |---|---|---|
-| 6 | [10b, The ring](../../lessons/10b_cost.ipynb#The-ring%3F), [A tree](../../lessons/10b_cost.ipynb#A-tree) | run \\| do, [so](a) |
+| 6 | [10b](../../lessons/10b_cost.ipynb#The-ring%3F), [map](m.md) | run \\| [do](a) |
 | 10 | [a page](../checklists/hang.md) | read |
 | 15 | exercise `11a-step` in [11a](../../lessons/11a_ddp.ipynb), `torch` | `11a-stop` |
 
 That is half an hour.
 """
 STEPS = [
-    Step(6, "{}, {}", "run \\| do, so", (
-        Link("10b, The ring", "lessons/10b_cost.ipynb#The-ring%3F", "10b", "The-ring?"),
-        Link("A tree", "lessons/10b_cost.ipynb#A-tree", "10b", "A-tree"),
+    Step(6, "{}, {}", "run \\| do", (
+        Link("10b", "lessons/10b_cost.ipynb#The-ring%3F", "10b", "The-ring?"),
+        Link("map", "resources/paths/m.md", None, ""),
     ), ()),
     Step(10, "{}", "read",
          (Link("a page", "resources/checklists/hang.md", None, ""),), ()),

@@ -40,7 +40,7 @@ PATH = """# Two lessons
 
 | minutes | where | what you do there |
 |---|---|---|
-| 5 | [98a](../../lessons/98a_planted.ipynb#Exercises), [1](../../lessons/98a_planted.ipynb#To-read) | guess |
+| 5 | [map](../README.md), [98a](../../lessons/98a_planted.ipynb#To-read) | guess |
 | 7 | [a page](../checklists/hang.md) | read |
 | 20 | exercise `98b-one` in [98b](../../lessons/98b_planted.ipynb) | once |
 | 3 | [another](../README.md) | read |
@@ -235,8 +235,8 @@ def test_the_first_page_has_paths_lessons_and_the_next_step(said):
     assert "<details><summary><b>Two lessons</b>: 35 of 35 minutes left" in page
     progress("two")
     page = first_page()
-    links = "[98a](98a_planted.ipynb#Exercises), [1](98a_planted.ipynb#To-read)"
-    assert f"**Next: {links}, on the path *Two" in page
+    step = "[map](../resources/README.md), [98a](98a_planted.ipynb#To-read)"
+    assert f"**Next: {step}, on the path *Two" in page
     assert "<details open><summary><b>Two lessons</b>" in page
     assert "|   | 7 | [a page](../resources/checklists/hang.md) | read |" in page
 
