@@ -206,7 +206,7 @@ def test_a_path_has_ticks_for_what_the_record_knows(said):
     progress("two", done=1)
     assert said()[:2] == [
         "Two lessons: 8 of 35 minutes left",
-        "     1    5 min  98a, 1",
+        "     1    5 min  map, 98a",
     ]
     progress()
     assert 'Two lessons: 8 of 35 minutes left, see progress("two")' in said()
