@@ -24,7 +24,7 @@ ROW = re.compile(r"^\| (.+?) \|(?: (.+) \|)? \[(.+?)\]\((.+?)\) \|$", re.MULTILI
 
 SMALL = re.findall(
     r"\w+",
-    "a an and are at be by can do does for from how i in is it my of on only or our so "
+    "a an and are at be by can do does for from i in is it my of on only or our so "
     "than that the there this to was what when where which who why with you",
 )
 
