@@ -339,6 +339,15 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # sequence parallel. In 17b's hybrid sharding each node holds all shards. In our list
 # micro-batches are powers of two or 3, 6, 12, 24; messages always overlap, attention is
 # fused.
+#
+# What does fit? Below are 8 billion parameters on eight H100s: a bar for each rank of
+# the pipeline, and the room on the card. Data parallel alone does not fit. Find three
+# ways to make it fit.
+
+# %%
+from parallel_by_hand.scale.touch_memory import touch_memory
+
+touch_memory("llama3-8b", "H100", data=8)
 
 # %% [markdown]
 # ## Exercise 2: choose

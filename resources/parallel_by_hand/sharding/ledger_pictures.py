@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
-from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes, state_bytes
+from parallel_by_hand.sharding.ledger import STRATEGIES, Ledger, StateBytes, state_bytes
 from sidebyside import COLOURS, figure
 from sidebyside.course.datasets import read_table
 from sidebyside.timeline.figures import ink_colour
@@ -32,21 +32,22 @@ def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
     return tuple(map(_as_in_the_paper, totals))
 
 
-def draw_state_bars(states: Mapping[str, StateBytes], title: str):
-    """A bar for each strategy: bytes of parameters, gradients and optimiser, in GB."""
-    words = [f"{name}: {s.total / 1e9:.1f} GB" for name, s in states.items()]
+def draw_state_bars(states: Mapping[str, StateBytes | Ledger], title: str):
+    """A bar for each state or ledger, such as a strategy's: bytes of its parts, in GB."""
+    words = [f"{name}: {sum(s) / 1e9:.1f} GB" for name, s in states.items()]
+    largest = max(map(sum, states.values())) / 1e9
     fig, ax = figure(height=2.4, stamp="computed", alt=f"{title}; " + ", ".join(words))
     for place, state in enumerate(states.values()):
         left = 0.0
-        for part, size, colour in zip(StateBytes._fields, state, COLOURS, strict=False):
+        for part, size, colour in zip(state._fields, state, COLOURS, strict=False):
             wide = size / 1e9
             ax.barh(place, wide, left=left, color=colour, height=0.75)
-            if wide > 0.09 * states["DDP"].total / 1e9:
+            if wide > 0.09 * largest:
                 ink = ink_colour(colour)
                 ax.text(left + wide / 2, place, part, color=ink, ha="center",
                         va="center", fontsize=8)  # fmt: skip
             left += wide
-        ax.text(left + 0.7, place, f"{left:.1f} GB", va="center", fontsize=8)
+        ax.text(left + 0.006 * largest, place, f"{left:.1f} GB", va="center", fontsize=8)
     ax.set_yticks(range(len(states)), list(states))
     ax.invert_yaxis()
     ax.set_xlabel(title)
