@@ -1,11 +1,13 @@
 """Pictures to touch: in a real browser, what the script computes is Python's."""
 
 import os
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from lessons.props.all_reduce_and_its_cost import NUMBERS, touch_ring
 from parallel_by_hand.collectives.all_reduce_four_ways import meter_all_reduce
@@ -119,6 +121,33 @@ def test_a_ledger_is_that_of_python(opened, name, choices, rows, every):
         assert one["rows"].keys() == expected.keys()
         for row, parts in expected.items():  # a half of a byte may be rounded up
             assert one["rows"][row] == pytest.approx(parts, rel=0, abs=1), settings
+
+
+def test_jupyterlab_shows_the_still_picture_until_it_is_trusted(page, tmp_path):
+    ring = PICTURES["ring"]()
+    png = b64encode(ring._repr_png_()).decode()
+    bundles = {"image/png": png}, {"text/html": ring.live}
+    shown = [new_output("display_data", bundle) for bundle in bundles]
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)"}
+    cell = new_code_cell("touch_ring(4)", outputs=shown)
+    notebook = new_notebook(cells=[cell], metadata={"kernelspec": kernel})
+    nbformat.write(notebook, tmp_path / "ring.ipynb")
+    with jupyterlab(tmp_path, "ring.ipynb", tmp_path / "private") as url:
+        page.goto(url)
+        picture, sentence = page.locator(".jp-OutputArea img"), page.get_by_text(TRUST)
+        sentence.wait_for()
+        assert picture.is_visible() and not page.locator(".touchable.live").count()
+        page.get_by_role("menuitem", name="View", exact=True).click()
+        page.get_by_role("menuitem", name="Activate Command Palette").click()
+        page.get_by_placeholder("SEARCH", exact=True).fill("Trust Notebook")
+        page.locator(".lm-CommandPalette-item", has_text="Trust Notebook").click()
+        page.get_by_role("button", name="Trust", exact=True).click()
+        step = page.get_by_role("slider", name="step")
+        step.press("ArrowRight")
+        page.get_by_text("Reduce-scatter, step 1 of 3").wait_for()
+        step.press("ArrowRight")
+        page.get_by_text("Reduce-scatter, step 2 of 3").wait_for()
+        assert not picture.is_visible() and not sentence.is_visible()
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -22,8 +22,9 @@ function drawRing({held, before}, width) {
   const rows = held.map((counts, rank) => {
     const y = 18 + 30 * rank;
     return letters(0, y + 13, `rank ${rank}`) + counts.map((count, chunk) => {
-      const all = count === ranks, shades = all ? facts.colours : facts.light;
-      const fill = count > 1 ? shades[chunk % 4] : facts.idle, x = left + chunk * wide;
+      const all = count === ranks, x = left + chunk * wide;
+      const shade = all ? 255 : Math.round(40 + 110 * count / ranks);
+      const fill = facts.colours[chunk % 4] + shade.toString(16);
       const arrived = count !== before[rank][chunk];
       return box(x, y, wide - 3, 26, fill, count, all ? "white" : "black") + (arrived ?
         `<rect x="${x + 1}" y="${y + 1}" width="${wide - 5}" height="24" fill="none"

@@ -53,7 +53,7 @@ def touch_memory(
     stage: int = 0,
     recompute: str = "none",
 ):
-    """A figure of a plan's memory that can be touched, for each rank of the pipeline."""
+    """A figure of a plan's memory, by rank of the pipeline, that can be touched."""
     first = model, card, data, tensor, pipeline, stage, "mixed", recompute, 1
     settings = dict(zip(CHOICES, first, strict=True))
     title = f"GB on a GPU of each rank of the pipeline, {model}"

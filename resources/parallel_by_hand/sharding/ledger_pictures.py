@@ -33,7 +33,7 @@ def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
 
 
 def draw_state_bars(states: Mapping[str, StateBytes | Ledger], title: str):
-    """A bar for each state or ledger, such as a strategy's: bytes of its parts, in GB."""
+    """A bar for each strategy, or each rank: bytes of what it holds, by part, in GB."""
     words = [f"{name}: {sum(s) / 1e9:.1f} GB" for name, s in states.items()]
     largest = max(map(sum, states.values())) / 1e9
     fig, ax = figure(height=2.4, stamp="computed", alt=f"{title}; " + ", ".join(words))
@@ -47,7 +47,8 @@ def draw_state_bars(states: Mapping[str, StateBytes | Ledger], title: str):
                 ax.text(left + wide / 2, place, part, color=ink, ha="center",
                         va="center", fontsize=8)  # fmt: skip
             left += wide
-        ax.text(left + 0.006 * largest, place, f"{left:.1f} GB", va="center", fontsize=8)
+        after = left + 0.006 * largest
+        ax.text(after, place, f"{left:.1f} GB", va="center", fontsize=8)
     ax.set_yticks(range(len(states)), list(states))
     ax.invert_yaxis()
     ax.set_xlabel(title)

@@ -82,7 +82,8 @@ function touch(compute, draw) {
   form.addEventListener("submit", event => event.preventDefault());
   root.append(panel);
   root.classList.add("live");
-  root.dataset.lmSuppressShortcuts = "true";  // JupyterLab leaves the keys to us
+  root.dataset.lmSuppressShortcuts = "true";  // JupyterLab leaves the keys to us, and
+  root.addEventListener("keydown", event => event.stopPropagation());  // the focus
   root.compute = compute;
   update();
   new ResizeObserver(show).observe(picture);

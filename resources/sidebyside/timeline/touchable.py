@@ -14,7 +14,10 @@ from sidebyside.timeline import figures
 from sidebyside.timeline.figures import Figure, caption_of_figure
 
 HERE = Path(__file__).parent
-TRUST = "To touch this picture, trust this notebook (File → Trust Notebook)."
+TRUST = (
+    "To touch this picture, run its cell, or trust this notebook: in JupyterLab, "
+    "View → Activate Command Palette → Trust Notebook."
+)
 LOOK = {
     "colours": figures.COLOURS,
     "light": [figures.light_colour(colour) for colour in figures.COLOURS],
