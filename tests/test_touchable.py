@@ -34,7 +34,7 @@ PICTURES = {
     "schedule": schedules.touch_schedule,
     "ring": lambda: touch_ring(4),
     "ledger": lambda: ledger.touch_ledger(7.5, 64),
-    "memory": lambda: memory.touch_memory("llama3-8b", "H100", 8),
+    "memory": lambda: memory.touch_memory("llama3-70b", "H100", 4, 4, 4),
 }
 COMPUTED = "all => all.map(one => document.querySelector('.touchable').compute(one))"
 

@@ -12,6 +12,7 @@ from parallel_by_hand.sharding.ledger import PRECISIONS, Ledger
 from parallel_by_hand.sharding.ledger_pictures import draw_state_bars
 from sidebyside.timeline.touchable import make_touchable
 
+ROOM = {name: gpu.memory - gpu.reserve for name, gpu in GPUS.items()}
 CHOICES: dict[str, Sequence] = {
     "model": list(KNOWN_MODELS),
     "card": list(GPUS),
@@ -48,13 +49,11 @@ def touch_memory(
     model: str,
     card: str,
     data: int,
-    tensor: int = 1,
-    pipeline: int = 1,
-    stage: int = 0,
-    recompute: str = "none",
+    tensor: int,
+    pipeline: int,
 ):
     """A figure of a plan's memory, by rank of the pipeline, that can be touched."""
-    first = model, card, data, tensor, pipeline, stage, "mixed", recompute, 1
+    first = model, card, data, tensor, pipeline, 0, "mixed", "none", 1
     settings = dict(zip(CHOICES, first, strict=True))
     title = f"GB on a GPU of each rank of the pipeline, {model}"
     shapes = {
@@ -67,12 +66,12 @@ def touch_memory(
         for name, m in KNOWN_MODELS.items()
     }  # fmt: skip
     return make_touchable(
-        draw_state_bars(ledgers_of_settings(settings), title),
+        draw_state_bars(ledgers_of_settings(settings), title, ROOM[card]),
         [touch_ledger.HERE / "ledger_bars.js", Path(__file__).with_suffix(".js")],
         CHOICES,
         settings,
         parts=Ledger._fields,
         bytes=PRECISIONS,
         models=shapes,
-        room={name: gpu.memory - gpu.reserve for name, gpu in GPUS.items()},
+        room=ROOM,
     )

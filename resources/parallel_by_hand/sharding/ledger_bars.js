@@ -21,7 +21,8 @@ function drawBars({rows, room}, width) {
     }).join("") + letters(x + 6, y + 11, gigabytes(totals[row]));
   });
   const edge = left + room * scale, before = edge > width / 2;
-  const card = `<path d="M${edge} 2V${bottom}" stroke="black" stroke-width="2"
+  const line = `d="M${edge} 2V${bottom}" stroke-width="2"`;
+  const card = `<path ${line} stroke="white"/><path ${line} stroke="black"
     stroke-dasharray="4 3"/><text x="${edge + (before ? -5 : 5)}" y="8"
     text-anchor="${before ? "end" : "start"}">room: ${gigabytes(room)}</text>`;
   return key(kinds) + svg(width, bottom + 2, bars.join("") + card);

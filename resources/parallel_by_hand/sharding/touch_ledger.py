@@ -37,7 +37,7 @@ def touch_ledger(billions: float, ranks: int, card: str = "A100"):
     settings = dict(zip(CHOICES, first, strict=True))
     title = f"GB on each of {ranks} ranks, {billions} billion parameters"
     return make_touchable(
-        draw_state_bars(states_of_settings(settings), title),
+        draw_state_bars(states_of_settings(settings), title, MEMORY[card]),
         [HERE / "ledger_bars.js", HERE / "touch_ledger.js"],
         CHOICES,
         settings,
