@@ -20,6 +20,7 @@ from parallel_by_hand.pipeline.workbench import workbench
 from parallel_by_hand.scale import touch_memory as memory
 from parallel_by_hand.sharding import touch_ledger as ledger
 from sidebyside import run_ranks
+from sidebyside.timeline.figures import caption_of_figure
 from sidebyside.timeline.touchable import TRUST
 from tests.lab import browser_page, chromium, jupyterlab
 
@@ -127,7 +128,8 @@ def test_a_ledger_is_that_of_python(opened, name, choices, rows, every):
 def test_jupyterlab_shows_the_still_picture_until_it_is_trusted(page, tmp_path):
     ring = PICTURES["ring"]()
     png = b64encode(ring._repr_png_()).decode()
-    bundles = {"image/png": png}, {"text/html": ring.live}
+    words = caption_of_figure(ring.alt)
+    bundles = {"image/png": png}, {"text/html": words}, {"text/html": ring.live}
     shown = [new_output("display_data", bundle) for bundle in bundles]
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)"}
     cell = new_code_cell("touch_ring(4)", outputs=shown)
@@ -146,11 +148,15 @@ def test_jupyterlab_shows_the_still_picture_until_it_is_trusted(page, tmp_path):
         page.get_by_text("Reduce-scatter, step 1 of 3").wait_for()
         step.press("ArrowRight")
         page.get_by_text("Reduce-scatter, step 2 of 3").wait_for()
-        assert not picture.is_visible() and not sentence.is_visible()
+        words = page.get_by_text("Figure: ")
+        assert not (picture.is_visible() or words.is_visible() or sentence.is_visible())
+        page.emulate_media(media="print")
+        assert picture.is_visible() and words.is_visible() and not step.is_visible()
+        page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_read_out_fits_a_telephone_and_is_still_on_paper(opened, name):
+def test_a_picture_is_read_out_fits_a_telephone_and_is_not_on_paper(opened, name):
     page = opened(name)
     page.set_viewport_size({"width": 400, "height": 800})
     fits = "document.documentElement.scrollWidth <= innerWidth"
@@ -165,9 +171,7 @@ def test_a_picture_is_read_out_fits_a_telephone_and_is_still_on_paper(opened, na
         assert slider.get_attribute("aria-valuetext") in slider.evaluate(
             "slider => slider.labels[0].innerText"
         )
-    still = page.locator(".still")
-    assert not still.is_visible()
     page.emulate_media(media="print")
-    assert still.is_visible() and not said.is_visible()
+    assert not said.is_visible()
     page.emulate_media(media="screen")
     page.set_viewport_size({"width": 900, "height": 900})

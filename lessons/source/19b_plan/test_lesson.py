@@ -247,10 +247,9 @@ def test_zero_3_hides_behind_bandwidth_times_the_tokens_of_a_micro_batch():
 
 
 def test_one_of_three_changes_is_not_enough_for_70_billion_parameters():
-    plan = dict(
-        zip(touch_memory.CHOICES, ("llama3-70b", "H100", 4, 4, 4), strict=False)
-    )
-    plan |= {"ZeRO": 0, "precision": "mixed", "recompute": "none", "micro-batch": 1}
+    plan = {"model": "llama3-70b", "card": "H100", "data": 4, "tensor": 4}
+    plan |= {"pipeline": 4, "ZeRO": 0, "precision": "mixed", "recompute": "none"}
+    plan |= {"micro-batch": 1}
     changes = {}, {"ZeRO": 1}, {"recompute": "full"}, {"tensor": 8, "data": 2}
     ledgers = [touch_memory.ledgers_of_settings(plan | change) for change in changes]
     fullest = [max(map(sum, of_ranks.values())) for of_ranks in ledgers]

@@ -1,9 +1,9 @@
 """Figures that can be touched: a still picture, and a live one where scripts run.
 
-Without scripts (a notebook that is not trusted, GitHub, paper) a reader has the still
-picture, its words, and a sentence that says what would make it live. Where scripts run,
-controls and a drawing take their place. Nothing is fetched: the script is part of the
-output, and the same settings give the same text.
+Without scripts (a notebook that is not trusted, GitHub) a reader has the still picture,
+its words, and a sentence that says what would make it live; on paper, the picture and
+its words. Where scripts run, controls and a drawing take their place. Nothing is
+fetched: the script is part of the output, and the same settings give the same text.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sidebyside.timeline import figures
-from sidebyside.timeline.figures import Figure, caption_of_figure
+from sidebyside.timeline.figures import Figure
 
 HERE = Path(__file__).parent
 TRUST = (
@@ -46,8 +46,8 @@ def make_touchable(
     code = "\n".join(path.read_text(encoding="utf-8") for path in files)
     style = (HERE / "touchable.css").read_text(encoding="utf-8")
     still.live = (
-        f'<div class="touchable"><div class="still">{caption_of_figure(still.alt)}'
-        f"<p><small>{TRUST}</small></p></div>\n<style>\n{style}</style>\n"
+        f'<div class="touchable"><p class="sentence"><small>{TRUST}</small></p>\n'
+        f"<style>\n{style}</style>\n"
         f'<script>\n(() => {{\n"use strict";\nconst facts = {told};\n{code}}})();\n'
         "</script></div>"
     )
