@@ -521,8 +521,8 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # %% [markdown]
 # Compare all the schedules so far. In this picture one slot is the forward of a whole
 # stage, and a thin stage takes half of it. "Save as plan.txt" writes the lists that you
-# see. `workbench(read_schedule(text))` carries out such a text, and in a terminal
-# `python demos/pipeline/plan_pipeline.py --run --file plan.txt` does:
+# see. `read_schedule(text)` reads such a text for `workbench`, which carries it out. In a
+# terminal, `python demos/pipeline/plan_pipeline.py --run --file plan.txt` does so:
 
 # %%
 from parallel_by_hand.pipeline.schedules import read_schedule
