@@ -528,7 +528,7 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 from parallel_by_hand.pipeline.schedules import read_schedule
 from parallel_by_hand.pipeline.touch_schedule import touch_schedule
 
-touch_schedule("zero-bubble", 4, 8, backward=2)
+touch_schedule("1f1b", 4, 8, backward=2)
 
 # %% [markdown]
 # ## The schedules that torch has
