@@ -50,8 +50,8 @@ def page():
 def opened(page, tmp_path):
     def opened(name: str):
         path = tmp_path / "picture.html"
-        live = PICTURES[name]().live
-        path.write_text(f'<!DOCTYPE html><html lang="en"><meta charset="utf-8">{live}')
+        head = '<!DOCTYPE html><html lang="en"><meta charset="utf-8">'
+        path.write_text(head + PICTURES[name]().live, encoding="utf-8")
         page.goto(path.as_uri())
         return page
 
@@ -109,18 +109,19 @@ def test_a_ring_has_sent_what_a_meter_counts_in_ranks(opened, ranks):
 
 
 @pytest.mark.parametrize(
-    ("name", "choices", "rows", "every"),
+    ("name", "choices", "rows", "room", "every"),
     [
-        ("ledger", ledger.CHOICES, ledger.states_of_settings, 7),
-        ("memory", memory.CHOICES, memory.ledgers_of_settings, 997),
+        ("ledger", ledger.CHOICES, ledger.states_of_settings, ledger.MEMORY, 7),
+        ("memory", memory.CHOICES, memory.ledgers_of_settings, memory.ROOM, 997),
     ],
 )
-def test_a_ledger_is_that_of_python(opened, name, choices, rows, every):
+def test_a_ledger_is_that_of_python(opened, name, choices, rows, room, every):
     asked = list(settings_of(choices, every))
     found = opened(name).evaluate(COMPUTED, asked)
     for settings, one in zip(asked, found, strict=True):
         expected = {row: list(parts) for row, parts in rows(settings).items()}
         assert one["rows"].keys() == expected.keys()
+        assert one["room"] == room[settings["card"]]
         for row, parts in expected.items():  # a half of a byte may be rounded up
             assert one["rows"][row] == pytest.approx(parts, rel=0, abs=1), settings
 
