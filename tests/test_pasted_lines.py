@@ -1,7 +1,10 @@
 """The lines that a page gives to paste do what the page says, as they stand."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from itertools import repeat
 
 import pytest
@@ -9,15 +12,27 @@ import torch
 
 from sidebyside.course.record import ROOT
 
-SLOW = ROOT / "resources/paths/my_job_is_slow.md"
+UNDER_DETAIL = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+assert "Wrapper" in type(dist.group.WORLD._get_backend(torch.device("cpu"))).__name__
+DDP(torch.nn.Linear(1, 1))(torch.ones(1)).backward()
+"""
+
+
+def lines_to_paste(path: str) -> str:
+    text = (ROOT / "resources/paths" / path).read_text(encoding="utf-8")
+    return "\n".join(
+        re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    )
 
 
 @pytest.mark.everything
 def test_lines_for_a_slow_job_time_twenty_steps_and_trace_two(tmp_path, monkeypatch):
     pasted, steps = {}, []
-    text = SLOW.read_text(encoding="utf-8")
-    for lines in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        exec(lines, pasted)
+    exec(lines_to_paste("my_job_is_slow.md"), pasted)
 
     def step(batch: torch.Tensor) -> None:
         steps.append(batch.sum().item())
@@ -26,8 +41,15 @@ def test_lines_for_a_slow_job_time_twenty_steps_and_trace_two(tmp_path, monkeypa
     assert pasted["samples_per_second"](step, batches, batch_size=8) > 0
     assert len(steps) == 5 + 20
     monkeypatch.chdir(tmp_path)
-    pasted["trace_two_steps"](step, batches)
+    pasted["trace_steps"](step, batches)
     events = json.loads((tmp_path / "trace_0.json").read_text())["traceEvents"]
     names = [event.get("name", "") for event in events]
     assert names.count("aten::item") == sum("ProfilerStep" in name for name in names)
     assert {"ProfilerStep#5", "ProfilerStep#6"} <= set(names)
+
+
+@pytest.mark.everything
+def test_a_line_lets_ddp_train_where_the_group_compares_collectives():
+    program = "import torch\n" + lines_to_paste("my_job_hangs.md") + UNDER_DETAIL
+    detail = os.environ | {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    subprocess.run([sys.executable, "-c", program], env=detail, check=True)

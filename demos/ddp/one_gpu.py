@@ -1,10 +1,10 @@
-"""A training for one GPU, before it becomes one for eight: own_ddp.py, beside it.
+"""Training on one GPU, in one small file; own_ddp.py, beside it, is its form for eight.
 
 Run:      python demos/ddp/one_gpu.py
 Look for: the loss falls, and most digits of other writers are recognised. In own_ddp.py
           several processes print the same lines; resources/paths has a page,
           eight_gpus_tomorrow.md, that sets the two files side by side.
-Try:      --bf16: the loss differs in its third digit. --workers 2: it stays the same.
+Try:      --bf16: the loss differs in its third decimal. --workers 2: it stays the same.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/speed_by_ranks.py
 Look for: each rank keeps its batch, so N ranks train N times as many samples at best.
-          What is missing is messages that backward cannot hide, a slow rank, and, on a
-          CPU, cores that ranks share.
+          What is lost goes to messages that backward cannot hide, to waiting for a slow
+          rank, and, on a CPU, to sharing its cores.
 Try:      --width 128: less computing for each byte that is sent, and a smaller gain. On
           GPUs --width 4096 --batch 4096, or they mostly wait for Python.
 """

@@ -1,7 +1,12 @@
 """Pictures of lesson 10b: who holds what, measured points, lines that predict them."""
 
+from pathlib import Path
+
 from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
 from sidebyside import COLOURS, figure
+from sidebyside.timeline.touchable import make_touchable
+
+NUMBERS = 840  # of four bytes, in a ring to touch: 2 to 8 ranks divide it
 
 
 def who_holds_what(way: str, ranks: int) -> list[list[list[int]]]:
@@ -45,6 +50,19 @@ def draw_who_holds_what(way: str, ranks: int):
     ax.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
     ax.invert_yaxis()
     return fig
+
+
+def touch_ring(ranks: int):
+    """A ring that can be touched: after each step, how many ranks a chunk adds up."""
+    choices = {"ranks": range(2, 9), "step": range(15)}
+    return make_touchable(
+        draw_who_holds_what("ring", ranks),
+        [Path(__file__).with_name("touch_ring.js")],
+        choices,
+        {"ranks": ranks, "step": 0},
+        held={n: who_holds_what("ring", n) for n in choices["ranks"]},
+        chunk={n: 4 * NUMBERS // n for n in choices["ranks"]},
+    )
 
 
 def draw_link(timed: dict[int, float], link: dict, unseen: tuple[int, float]):

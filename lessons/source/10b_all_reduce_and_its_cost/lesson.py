@@ -65,12 +65,14 @@ for rank in (0, 1, 7):
 # At every step each rank passes one chunk on and adds the one that arrives to its own.
 # After $N-1$ steps every rank has one finished chunk. In $N-1$ more steps the finished
 # chunks go round once. Each box below is a chunk of four ranks; its number says how
-# many ranks' numbers it adds up. Chunks 0 to 3 stand from left to right.
+# many ranks' numbers it adds up. Chunks 0 to 3 stand from left to right. Move the step
+# with the slider, its buttons or the arrow keys, and follow one chunk; then change the
+# number of ranks.
 
 # %%
-from lessons.props.all_reduce_and_its_cost import draw_who_holds_what
+from lessons.props.all_reduce_and_its_cost import touch_ring
 
-draw_who_holds_what("ring", 4)
+touch_ring(4)
 
 # %% [markdown]
 # A timeline shows the same six steps, slowed down. `paced_link(alpha, beta)` makes
@@ -219,6 +221,8 @@ check("10b-ring", ring)
 # each box is a whole tensor:
 
 # %%
+from lessons.props.all_reduce_and_its_cost import draw_who_holds_what
+
 draw_who_holds_what("tree", 4)
 
 # %%

@@ -202,9 +202,10 @@ guess("15a-bubble", None, "How large is the bubble for 4 stages, 8 micro-batches
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import bubble
+from parallel_by_hand.pipeline.touch_schedule import touch_schedule
 
 reveal("15a-bubble", 100 * bubble(timetable(gpipe(4, 8))), computed=True)
-draw_schedule(timetable(gpipe(4, 8)))
+touch_schedule("gpipe", 4, 8, kinds=["naive", "gpipe"])
 
 # %% [markdown]
 # A rank works for $2m$ slots. The last rank starts $p - 1$ slots late, and the same is
@@ -212,8 +213,8 @@ draw_schedule(timetable(gpipe(4, 8)))
 #
 # $$\frac{p - 1}{m + p - 1}.$$
 #
-# Does this hold for every size, and if a backward takes twice as long as a forward?
-# `timetable(order, 1, 2)` gives a forward one slot and a backward two.
+# Does this hold for every size, and if a backward takes twice as long as a forward? Try
+# it in the picture first. `timetable(order, 1, 2)` gives a forward one slot and a backward two.
 
 # %%
 agree = [

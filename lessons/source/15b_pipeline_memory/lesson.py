@@ -519,6 +519,18 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # that, too, by keeping still more and moving the update.
 
 # %% [markdown]
+# Compare all the schedules so far. In this picture one slot is the forward of a whole
+# stage, and a thin stage takes half of it. "Save as plan.txt" writes the lists that you
+# see. `read_schedule(text)` reads such a text for `workbench`, which carries it out. In a
+# terminal, `python demos/pipeline/plan_pipeline.py --run --file plan.txt` does so:
+
+# %%
+from parallel_by_hand.pipeline.schedules import read_schedule
+from parallel_by_hand.pipeline.touch_schedule import touch_schedule
+
+touch_schedule("1f1b", 4, 8, backward=2)
+
+# %% [markdown]
 # ## The schedules that torch has
 #
 # torch has more of them, each with two thin stages on a rank. `torch_schedule` asks

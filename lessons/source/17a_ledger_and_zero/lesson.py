@@ -262,14 +262,12 @@ for model, published in PUBLISHED.items():
 # %% [markdown]
 # And its Figure 1: 7.5 billion parameters on 64 ranks, $120 \to 31.4 \to 16.6 \to 1.9$ GB.
 # **With Adam in mixed precision the optimiser is three quarters of the state, so the first
-# stage saves most.**
+# stage saves most.** Try a model of your own: how many ranks does it need on your card?
 
 # %%
-from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
-from parallel_by_hand.sharding.ledger_pictures import draw_state_bars
+from parallel_by_hand.sharding.touch_ledger import touch_ledger
 
-bars = {name: state_bytes(7_500_000_000, 64, name) for name in STRATEGIES}
-draw_state_bars(bars, "GB on each of 64 ranks, 7.5 billion parameters")
+touch_ledger(7.5, ranks=64)
 
 # %% [markdown] tags=["instructor"]
 # ## ZeRO-1: 5 minutes

@@ -131,6 +131,8 @@ for name in "ben", "dan":
 #
 # In a pipeline `DETAIL` gives a false alarm: torch 2.13 counts messages as well, so ranks
 # that have sent or received different numbers of them "mismatch" at the next collective.
+# And with DDP on gloo `DETAIL` ends the ranks by SIGSEGV, unless the program has
+# [a line against it](../resources/paths/my_job_hangs.md#what-do-you-see).
 
 # %% [markdown]
 # ## Exercise 1: ada, ben and dan

@@ -339,6 +339,15 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # sequence parallel. In 17b's hybrid sharding each node holds all shards. In our list
 # micro-batches are powers of two or 3, 6, 12, 24; messages always overlap, attention is
 # fused.
+#
+# What does fit? Below, 70 billion parameters are on 64 H100s, with the schedule 1F1B: a
+# bar for each rank of the pipeline, and the room on a card. It does not fit. Try ZeRO-1,
+# full recomputation, and 8 tensor ranks with 2 replicas: one of the three is not enough.
+
+# %%
+from parallel_by_hand.scale.touch_memory import touch_memory
+
+touch_memory("llama3-70b", "H100", data=4, tensor=4, pipeline=4)
 
 # %% [markdown]
 # ## Exercise 2: choose

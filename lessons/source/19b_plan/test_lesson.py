@@ -5,7 +5,7 @@ from statistics import mean
 
 import pytest
 
-from parallel_by_hand.scale import crossovers, published
+from parallel_by_hand.scale import crossovers, published, touch_memory
 from parallel_by_hand.scale.goodput import (
     affordable_loss,
     goodput,
@@ -246,3 +246,14 @@ def test_zero_3_hides_behind_bandwidth_times_the_tokens_of_a_micro_batch():
     base = share_of_messages(10e9, 2)
     assert share_of_messages(5e9, 4) == pytest.approx(base, abs=0.03)
     assert share_of_messages(10e9, 4) < 0.7 * base
+
+
+def test_one_of_three_changes_is_not_enough_for_70_billion_parameters():
+    plan = {"model": "llama3-70b", "card": "H100", "data": 4, "tensor": 4}
+    plan |= {"pipeline": 4, "ZeRO": 0, "precision": "mixed", "recompute": "none"}
+    plan |= {"micro-batch": 1}
+    changes = {}, {"ZeRO": 1}, {"recompute": "full"}, {"tensor": 8, "data": 2}
+    ledgers = [touch_memory.ledgers_of_settings(plan | change) for change in changes]
+    fullest = [max(map(sum, of_ranks.values())) for of_ranks in ledgers]
+    room = touch_memory.ROOM["H100"]
+    assert [size <= room for size in fullest] == [False, True, False, True]

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
-from parallel_by_hand.sharding.ledger import STRATEGIES, StateBytes, state_bytes
+from parallel_by_hand.sharding.ledger import STRATEGIES, Ledger, StateBytes, state_bytes
 from sidebyside import COLOURS, figure
 from sidebyside.course.datasets import read_table
-from sidebyside.timeline.figures import ink_colour
 
 # Rajbhandari et al. 2020, Table 1: GB of ZeRO-1, 2 and 3 for each number of ranks.
 PUBLISHED: dict[str, dict[int, tuple[str, ...]]] = {}
@@ -32,22 +31,24 @@ def row_of_the_paper(model: str, ranks: int) -> tuple[str, ...]:
     return tuple(map(_as_in_the_paper, totals))
 
 
-def draw_state_bars(states: Mapping[str, StateBytes], title: str):
-    """A bar for each strategy: bytes of parameters, gradients and optimiser, in GB."""
-    words = [f"{name}: {s.total / 1e9:.1f} GB" for name, s in states.items()]
+def draw_state_bars(states: Mapping[str, StateBytes | Ledger], title: str, room: float):
+    """A bar for each strategy or rank, in GB: what it holds, by part, and the room."""
+    words = [f"{name}: {sum(s) / 1e9:.1f} GB" for name, s in states.items()]
+    words.append(f"room on the card: {room / 1e9:.1f} GB")
     fig, ax = figure(height=2.4, stamp="computed", alt=f"{title}; " + ", ".join(words))
-    for place, state in enumerate(states.values()):
-        left = 0.0
-        for part, size, colour in zip(StateBytes._fields, state, COLOURS, strict=False):
-            wide = size / 1e9
-            ax.barh(place, wide, left=left, color=colour, height=0.75)
-            if wide > 0.09 * states["DDP"].total / 1e9:
-                ink = ink_colour(colour)
-                ax.text(left + wide / 2, place, part, color=ink, ha="center",
-                        va="center", fontsize=8)  # fmt: skip
-            left += wide
-        ax.text(left + 0.7, place, f"{left:.1f} GB", va="center", fontsize=8)
-    ax.set_yticks(range(len(states)), list(states))
+    left = [0.0] * len(states)
+    parts = next(iter(states.values()))._fields
+    for part, colour in zip(parts, COLOURS, strict=False):
+        wide = [getattr(state, part) / 1e9 for state in states.values()]
+        ax.barh(list(states), wide, left=left, color=colour, height=0.75, label=part)
+        left = [a + b for a, b in zip(left, wide, strict=True)]
+    for place, total in enumerate(left):
+        ax.text(total + 0.006 * max(left), place, f"{total:.1f} GB", va="center",
+                fontsize=8)  # fmt: skip
+    ax.axvline(room / 1e9, color="white", linewidth=3)
+    ax.axvline(room / 1e9, color="black", linestyle="--")
+    ax.text(room / 1e9, -0.55, "room", ha="center", fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel(title)
+    fig.legend(loc="outside upper left", ncols=len(parts), fontsize=8, frameon=False)
     return fig

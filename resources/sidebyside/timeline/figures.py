@@ -84,6 +84,7 @@ class Figure(MatplotlibFigure):
     """A matplotlib figure that a notebook shows and that is described by `alt`."""
 
     alt = "a figure"
+    live = ""  # HTML that takes its place where scripts run: see `touchable`
 
     def __repr__(self) -> str:
         return f"<figure: {self.alt}>"
@@ -98,6 +99,8 @@ class Figure(MatplotlibFigure):
         picture = {"image/png": self._repr_png_(), "text/plain": repr(self)}
         display(picture, metadata={"image/png": {"alt": self.alt}}, raw=True)
         display({"text/html": caption_of_figure(self.alt)}, raw=True)
+        if self.live:
+            display({"text/html": self.live}, raw=True)
 
     def _repr_png_(self) -> bytes:
         large, small = io.BytesIO(), io.BytesIO()
