@@ -1,12 +1,14 @@
 """What documents and notebooks name and link is there, and nothing is left out."""
 
 import re
+import tomllib
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 from lessons.source.instructor_page import FENCE, HEADING
 from lessons.source.where_next import GLOSSARY, INDEX, TAG, demos_of_lesson
@@ -259,12 +261,25 @@ def test_the_minutes_of_the_sections_add_up(lesson):
     assert sum(map(int, headings)) == int(lesson.head["minutes"])
 
 
-def test_requirements_are_pinned_and_say_what_for():
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_requirements_are_pinned_in_the_ranges_of_pyproject_and_say_what_for():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if line and not line.startswith("#")]
     assert lines.pop() == "-e ."
     for line in lines:
         assert re.fullmatch(r"[\w.-]+==[\d.]+ +# \S.*", line), line
+    pins = dict(line.split()[0].split("==") for line in lines)
+    needs = [Requirement(need) for need in PROJECT["dependencies"]]
+    assert [need.name for need in needs] == list(pins)[: len(needs)]
+    assert all(pins[need.name] in need.specifier for need in needs)
+
+
+def test_the_readme_and_pyproject_name_one_address_of_the_course():
+    course = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
+    hosts = r"(?:github\.com|/github|/gh)/([\w-]+/[\w-]+)"
+    assert set(re.findall(hosts, README + str(PROJECT["urls"]))) == {course}
 
 
 def test_licences_are_there():

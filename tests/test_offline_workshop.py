@@ -1,8 +1,8 @@
 """The workshop page's commands install the course where there is no network.
 
 They are read from the page and run as they stand, in two copies of the course: one
-for the computer with a network, one for the laptop. The copies' requirements are short,
-one library and the course itself, so that little has to be downloaded.
+for the computer with a network, one for the laptop. The copies need little, one library
+and the course itself, so that little has to be downloaded.
 """
 
 import os
@@ -56,6 +56,10 @@ def copy_of_course(folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, target)
+    project = folder / "pyproject.toml"
+    needs = re.compile(r"^dependencies = \[.*?^\]", re.MULTILINE | re.DOTALL)
+    text = needs.sub(f'dependencies = ["{LIBRARY}"]', project.read_text("utf-8"))
+    project.write_text(text, "utf-8")
     (folder / "requirements.txt").write_text(f"{pin}\n{lines[-1]}\n", "utf-8")
     return folder
 
@@ -109,6 +113,18 @@ def test_the_commands_install_the_course_without_a_network(laptop, tmp_path):
     where = "import sidebyside, cloudpickle; print(sidebyside.__file__)"
     done = run([python, "-c", where], tmp_path)  # from another folder, too
     assert done.stdout.startswith(str(laptop)), done.stderr
+
+
+def test_a_wheel_says_that_exercises_need_the_folder_of_the_course(laptop, tmp_path):
+    install = f".venv/bin/pip install --no-deps --target {tmp_path} ."
+    done = run(f"{install} --no-index --find-links ../wheels", laptop, **NO_NETWORK)
+    assert done.returncode == 0, done.stderr
+
+    check = "import sidebyside; sidebyside.check('03-overlap', len)"
+    command = [sys.executable, "-c", f"{check}; print(sidebyside.__file__)"]
+    done = run(command, tmp_path, PYTHONPATH=str(tmp_path))
+    assert "Exercises need the course's folder" in done.stdout, done.stderr
+    assert str(tmp_path) in done.stdout
 
 
 def test_the_page_names_the_build_backend_that_the_course_asks_for():

@@ -117,10 +117,11 @@ reveal("17c-policy", sent["policy"] / sent["float32"], computed=True)
 
 # %% [markdown]
 # **The policy halves gathers and what is gathered; autocast halves neither.**
-# `torch.autocast` rounds the inputs of products, after the gather. Without a
-# `reduce_dtype`, gradients are summed in bfloat16: half the bytes, but each sum is
-# rounded. None of this changes what a rank keeps. (`whole` is the most that is gathered
-# at a time: a block and the last layer.)
+# `torch.autocast` rounds the inputs of products, after the gather. With
+# `reduce_dtype=torch.bfloat16`, gradients are summed in bfloat16: half the bytes, but
+# each sum is rounded. (Up to torch 2.14 this also happens without a `reduce_dtype`.)
+# None of this changes what a rank keeps. (`whole` is the most that is gathered at a
+# time: a block and the last layer.)
 
 # %% [markdown]
 # float16 needs 17a's loss scaling. `GradScaler` skips a step whose gradients overflow,

@@ -35,7 +35,7 @@ from sidebyside import device, load_digits
 WIDTH = 64  # the pixels of an image
 FLOAT32 = MixedPrecisionPolicy()
 BF16 = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-BF16_SUMS = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+BF16_SUMS = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.bfloat16)
 
 
 def make_stack(blocks: int = 3) -> nn.Sequential:

@@ -172,7 +172,7 @@ def unknown_exercise(id: object) -> str:
     """There is no such exercise; say which ids are near."""
     if new := REPLACED.get(str(id)):
         return f"{id} was replaced by {new}, in the newer copy of its lesson."
-    if re.fullmatch(NUMBER, full_number(str(id))):
+    if re.fullmatch(NUMBER, full_number(str(id))) or not lessons():
         return _unknown_lesson(id)
     ids = [known for lesson in lessons() for known in lesson.exercises]
     near = difflib.get_close_matches(str(id), ids, n=3)
@@ -185,4 +185,9 @@ def unknown_exercise(id: object) -> str:
 
 def _unknown_lesson(lesson: object) -> str:
     there = ", ".join(found.number for found in lessons())
+    if not there:  # installed from a wheel
+        return (
+            "Exercises need the course's folder: work in a clone of it, and run "
+            "`pip install -r requirements.txt` there."
+        )
     return f"There is no lesson {lesson}; there are: {there}."

@@ -98,9 +98,9 @@ def keep_servants_apart() -> None:
     usual = util.spawnv_passfds
 
     def spawn(path, args, passfds):
+        args = [os.fsdecode(arg) for arg in args]  # joblib before 1.6 gives bytes
         if "--multiprocessing-fork" not in args:  # no process of the learner's
             program = args.index("-c") + 1
-            args = [*args]
             args[program] = f"import os; os.setsid(); {args[program]}"
         return usual(path, args, passfds)
 
