@@ -21,7 +21,7 @@ SPANS = [
     ),
     (
         [(0, 2), (1, 3), (2, 4), (5, 6)],
-        "your drawing of the example: how many are open at each moment?",
+        "your drawing of the example: at which moment are more than two open?",
     ),
     (
         [(0, 10), (1, 4), (3, 9)],
@@ -31,6 +31,7 @@ SPANS = [
         [(7000.001, 7000.003), (7000.002, 7000.004)],
         "times that are not whole numbers: at which moments can the number change?",
     ),
+    ([(2, 3), (0, 1)], "pairs in any order: does your answer need them sorted?"),
 ]
 
 

@@ -132,7 +132,10 @@ def _why_combined_otherwise(got, expected, answers, places, gates) -> str:
     alone = (places // gates.shape[1]).bincount(minlength=len(gates)) == 1
     if torch.allclose(got[alone], expected[alone]):
         return "what happens to a token that has two answers: are they added?"
-    return "a token with one answer: which answer, which gate, and what else scales it"
+    got, expected = got[alone], expected[alone]
+    if torch.allclose(torch.cosine_similarity(got, expected).abs(), torch.tensor(1.0)):
+        return "a token with one answer: by which gate is it multiplied, and what else?"
+    return "a token with one answer: does it get its own, and no other token's?"
 
 
 # 16d-who-sums -------------------------------------------------------------------------

@@ -74,18 +74,19 @@ def check_17a_stage(smallest_stage):
 
 
 def _think_of_zero_stage(case: tuple, got, expected: int) -> str:
-    numbers, ranks, *_ = case
+    numbers, ranks, activations, budget = case
     if got not in range(4):
         return "what is asked for: 0, 1, 2, 3 or None"
-    needed = state_bytes(numbers, ranks, STRATEGIES[int(got)]).total
     if got < expected:
+        needed = state_bytes(numbers, ranks, STRATEGIES[int(got)]).total
         return (
             f"stage {got}: its state is {needed} bytes on each rank, and activations "
             "come on top of it, whole"
         )
+    needed = state_bytes(numbers, ranks, STRATEGIES[expected]).total + activations
     return (
-        f"stage {expected}: which of the parts 2, 2 and 12 it divides by the ranks, "
-        "and that it fits if it takes the budget to the last byte"
+        f"stage {expected}, a smaller one: state and activations take {needed} of "
+        f"{budget} bytes there"
     )
 
 
@@ -118,18 +119,22 @@ def _expect_zero_update(
         f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
-            _expect_zero_update_messages(expect, rank, ranks, notes)
-            think = "what momentum is made of: the old one, changed in place, and the "
-            think += "mean of all gradients, of which the ring gives the sum"
+            think = "which gradient is added to 0.9 of the old momentum: the mean of "
+            think += "all ranks' gradients"
+            if not notes.momentum.any():
+                think = "whether the momentum that was given is changed in place"
             where = f"on rank {rank}, momentum"
             wanted = notes.expected_momentum
             expect_tensor(expect, where, notes.momentum, wanted, think, 1e-4)
         for rank, notes in enumerate(of_ranks):
-            think = "which shard this rank updates, in the memory of `parameters`, and "
-            think += "that all shards are gathered after the update"
-            where = f"on rank {rank}, parameters"
+            _expect_zero_update_messages(expect, rank, ranks, notes)
             pair = notes.parameters, notes.expected
-            expect_tensor(expect, where, *pair, think, 1e-4)
+            own = (whole.chunk(ranks)[rank] for whole in pair)
+            think = "what is subtracted from it, in the memory of `parameters`"
+            where = f"on rank {rank}, its own shard of the parameters"
+            expect_tensor(expect, where, *own, think, 1e-4)
+            think = "the other ranks' shards: are they gathered after the update?"
+            expect_tensor(expect, f"on rank {rank}, parameters", *pair, think, 1e-4)
             expect(
                 torch.equal(notes.parameters, of_ranks[0].parameters),
                 got=f"other parameters on rank {rank} than on rank 0",
@@ -195,7 +200,11 @@ def _expect_clip_of_shards(
                 "what makes of their sum the length of the whole, before it is clipped",
             )
             for got, expected in zip(notes.shards, notes.expected, strict=True):
-                think = "by what all shards are multiplied, in place, and when"
+                think = "by what shards are multiplied: is it the same on all ranks?"
+                if length <= case.longest:
+                    think = "when shards are multiplied: is this gradient too long?"
+                elif torch.allclose(got * case.longest, expected * length):
+                    think = "whether the shards that were given are changed in place"
                 where = f"on rank {rank}, a shard"
                 expect_tensor(expect, where, got, expected, think, 1e-4)
 
