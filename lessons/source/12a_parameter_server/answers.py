@@ -124,7 +124,7 @@ def stable_without_delay(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="how old is the gradient",
+    advice="the gradient at the newest x",
     note="The list of recent x is one too long.",
 )
 def stable_one_too_old(curvature, delay):
@@ -157,7 +157,7 @@ def stable_of_few_updates(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="how far does your bisection",
+    advice="swing and shrink",
     note="After a hundred updates x need not be tiny yet.",
 )
 def stable_that_must_vanish(curvature, delay):
@@ -168,7 +168,7 @@ def stable_that_must_vanish(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="swinging",
+    advice="or swing",
     note="The step from which on x swings: far below the one from which on it grows.",
 )
 def stable_without_swings(curvature, delay):
@@ -198,7 +198,7 @@ def stable_by_roots(curvature, delay):
 
 @wrong(
     "12a-backup",
-    advice="finishes its gradient first",
+    advice="not those under way",
     note="A worker that computes does not look into its post.",
 )
 def backup_interrupts(seconds, needed, rounds):

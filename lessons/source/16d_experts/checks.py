@@ -65,9 +65,11 @@ def _expect_places(expect, got: list, right: list, chosen: Tensor, capacity) -> 
     if sorted(got) == sorted(right):
         think = "the order that is asked for: expert 0's places first, and each "
         think += "expert's in the order of the flat list"
+    elif len(got) < len(right):
+        think = f"whether a choice is lost that is among an expert's first {capacity}"
     else:
         think = "which of an expert's choices are kept when they are too many: the "
-        think += "first in the flat list; and whether none is lost without need"
+        think += "first in the flat list"
     expect(got == right, got=f"places {got}", think=think)
 
 
