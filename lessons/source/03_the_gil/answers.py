@@ -178,7 +178,7 @@ def turns_the_ratio_round(work):
 
 @wrong(
     "03-gain",
-    advice="which of the two",
+    advice="Does your clock run while work waits",
     note="They take the clock that does not run while work waits.",
 )
 def compares_cpu_time(work):

@@ -244,6 +244,8 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
     think += "task is its result kept?"
     if bad:
         think = "what becomes of the tasks that come after one that failed"
+    elif not any(RESULTS[task % len(RESULTS)] for task in lost):
+        think = "results such as 0, None and an empty text: do you keep them?"
     expect(
         not lost or old,
         got=f"in neither dictionary: {', '.join(map(str, lost))}",

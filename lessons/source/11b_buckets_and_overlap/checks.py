@@ -28,7 +28,7 @@ def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> N
     expect(
         False,
         got=f"{where} differs from the mean of all ranks' gradients by {off:.1e}",
-        think="which numbers were added up: the same gradient of every rank, once?",
+        think="which numbers end up in this gradient: its own of every rank, once?",
     )
 
 

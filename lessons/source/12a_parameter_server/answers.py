@@ -146,7 +146,7 @@ def stable_without_curvature(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="how many updates do you look at",
+    advice="How many updates do you look at",
     note="Plot x for a step 1 % too large: it takes hundreds of updates.",
 )
 def stable_of_few_updates(curvature, delay):

@@ -83,8 +83,8 @@ def check_12a_stable(stable_step):
             elif delay and got > 0.99 * predicted_stable_step(curvature, delay - 1):
                 think = "the x at which the gradient is taken, from `delay` updates ago"
             else:
-                think = "how many updates do you look at? Near the edge x grows by a "
-                think += "thousandth in an update, and swings"
+                think = "whether x really goes to 0 with this step. How many updates "
+                think += "do you look at? Near the edge x grows by a thousandth in each"
             expect(abs(got / best - 1) <= 0.0105, got=got, think=think)
 
 

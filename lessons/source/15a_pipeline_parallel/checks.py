@@ -55,7 +55,7 @@ def _expect_fewest_microbatches(expect, m, idle, waste, fewest: int) -> None:
     expect(m in idle and len(idle) % m == 0, got=m, think=think)
     got = f"{m}, whose bubble is {100 * idle[m]:.6g} %"
     think = f"how your answer makes sure that its bubble is at most {waste}"
-    if m * fewest == len(idle):
+    if 1 < m == len(idle) / fewest:
         think = "what is asked for: how many micro-batches, or how many samples in each"
     expect(idle[m] <= waste, got=got, think=think)
     think = _missed_number_of_microbatches(fewest, idle[fewest], waste)
