@@ -251,9 +251,9 @@ class _Web:
             arrived.set()
 
     def _wait_until(self, notes: list, enough: int) -> None:
-        """Until there are enough notes, or no new one for 0.5 s."""
+        """Until there are enough notes, or no new one for 2 s."""
         seen = quiet = 0
-        while seen < enough and quiet < 50 and not self.left.wait(0.01):
+        while seen < enough and quiet < 200 and not self.left.wait(0.01):
             quiet = quiet + 1 if len(notes) == seen else 0
             seen = len(notes)
 
