@@ -199,7 +199,7 @@ def test_an_exercise_that_was_replaced_says_by_which():
 def test_numbers_that_are_nearly_equal_are_shown_with_enough_digits():
     one = torch.tensor([0, 1.838])
     told = largest_difference(one.double(), one.double() + torch.tensor([0, 1e-6]))
-    assert told == "1.83800006 instead of 1.83800106, at place 1"
+    assert told == "1.83800006 instead of 1.83800106, at position 1"
 
 
 def test_an_answer_in_another_dtype_is_told_so():

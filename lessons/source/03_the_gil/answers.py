@@ -40,7 +40,7 @@ def counts_all_that_meet_one_span(spans):
 
 @wrong(
     "03-overlap",
-    advice="how many are open at each moment",
+    advice="at which moment are more than two open",
     note="They compare neighbours only, and add up overlaps of different moments.",
 )
 def counts_overlapping_neighbours(spans):
@@ -131,7 +131,7 @@ def stops_before_the_threads_end(work):
 
 @wrong(
     "03-gain",
-    advice="which of the two",
+    advice="Does your clock run while work waits",
     note="They take the clock that does not run while work waits.",
 )
 def compares_cpu_time(work):

@@ -21,7 +21,7 @@ SPANS = [
     ),
     (
         [(0, 2), (1, 3), (2, 4), (5, 6)],
-        "your drawing of the example: how many are open at each moment?",
+        "your drawing of the example: at which moment are more than two open?",
     ),
     (
         [(0, 10), (1, 4), (3, 9)],
@@ -31,6 +31,7 @@ SPANS = [
         [(7000.001, 7000.003), (7000.002, 7000.004)],
         "times that are not whole numbers: at which moments can the number change?",
     ),
+    ([(2, 3), (0, 1)], "pairs in any order: does your answer need them sorted?"),
 ]
 
 
@@ -156,8 +157,8 @@ def _expect_the_measured_ratio(expect: Expect, got: float, ways: list[_Way]) -> 
     pairs = [(a, b) for a, b in pairwise(ways) if len(a.calls) == len(b.calls) == 1]
     serial = _seconds(pairs)
     threads = _seconds([(way, way) for way in ways if len(way.calls) == 2])
-    think = "your clock: which of the two is it, between which moments do both "
-    think += "durations lie, and what do you make of them?"
+    think = "your own two durations beside these: which of them differs? Does your "
+    think += "clock run while work waits?"
     if _lies_between(threads[0] / serial[1], threads[1] / serial[0], got):
         think = "the ratio: above 1 means that threads are faster. What belongs above?"
     expect(
@@ -250,9 +251,9 @@ class _Web:
             arrived.set()
 
     def _wait_until(self, notes: list, enough: int) -> None:
-        """Until there are enough notes, or no new one for 0.5 s."""
+        """Until there are enough notes, or no new one for 2 s."""
         seen = quiet = 0
-        while seen < enough and quiet < 50 and not self.left.wait(0.01):
+        while seen < enough and quiet < 200 and not self.left.wait(0.01):
             quiet = quiet + 1 if len(notes) == seen else 0
             seen = len(notes)
 

@@ -195,7 +195,7 @@ def _expect_sums(histogram: Callable, events: list, bins: int, workers: int) -> 
         )
         think = "each energy: to which bin does it belong, with its sign?"
         if workers > 1:
-            think = f"{think} And {TWO_WRITE}"
+            think = TWO_WRITE
         expect(got == right, got=f"{got}; right is {right}", think=think)
         think = "what each worker does while the device is slow. Should not all of "
         think += "them wait for it at the same time, and nobody else?"

@@ -116,7 +116,12 @@ def _seconds_of_workers(a: float, b: float, c: float, workers: int) -> float:
 BY_HAND = "the timelines of both sizes, by hand: which worker is free first, and what "
 BY_HAND += "does each chunk cost it? And is every size tried?"
 JOBS = [  # tasks, workers, overhead; what to think about
-    ([1, 1, 1, 1, 4], 2, 1, "the example: what do its timelines look like?"),
+    (
+        [1, 1, 1, 1, 4],
+        2,
+        1,
+        "the example, with its times 9, 8, 6, 5, 9: are they yours?",
+    ),
     ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),
     ([1, 1, 1, 1, 1, 1], 2, 5, BY_HAND),
     ([1] * 8 + [8], 2, 1, "every size up to the number of tasks: is it tried?"),

@@ -26,7 +26,7 @@ def added(numbers):
 
 @wrong(
     "07-identical",
-    advice="two random numbers .* in that order",
+    advice="two random numbers .* in which order",
     note="The most common one. Right for one pendulum, so it looks right.",
 )
 def draws_all_angles_first(pool, seed, count):
@@ -256,7 +256,7 @@ def forgets_the_old_results(work, tasks, pool, done):
 
 @wrong(
     "07-finish",
-    advice="in neither dictionary: 8, 9, 10",
+    advice="8, 9, 10 .* come after one that failed",
     note="One try around the whole loop: the first exception ends it.",
 )
 def stops_at_the_first(work, tasks, pool, done):

@@ -95,7 +95,7 @@ def check_07_identical(survey_in):
             expect(isinstance(got, Real), got=got, think="what is returned: one number")
             right = survey(seed, count)
             think = "the numbers behind the mean: which two random numbers does each "
-            think += "pendulum get in survey, in that order, and what becomes of them"
+            think += "pendulum get in survey, in which order?"
             if math.isclose(got, right):
                 think = "the last digits: are the same products added one after the "
                 think += "other, in the same order, and the sum divided once, as in "
@@ -176,7 +176,7 @@ def check_07_finish(run_all):
     for tasks, done, bad in [
         ([1, 2, 3, 4, 5, 6, 7, 8], {}, {}),
         ([5, 6, 7, 8, 9, 10], {}, {7: error}),
-        ([3, 1, 2, 9, 8, 7], {1: 10, 9: 40}, {3: error, 8: KeyError("x")}),
+        ([3, 1, 2, 9, 8, 7], {1: 0, 9: 40}, {3: error, 8: KeyError("x")}),
         ([1, 2], {1: 10, 2: 20}, {}),
         (list(range(40, 0, -1)), {7: 7}, dict.fromkeys((*range(1, 30, 4), 40), error)),
     ]:
@@ -240,11 +240,16 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
     )
     lost = [task for task in tasks if task not in results and task not in failed]
     old = set(lost) <= set(done)
+    think = "what becomes of each task: who waits until it has ended, and under which "
+    think += "task is its result kept?"
+    if bad:
+        think = "what becomes of the tasks that come after one that failed"
+    elif not any(RESULTS[task % len(RESULTS)] for task in lost):
+        think = "results such as 0, None and an empty text: do you keep them?"
     expect(
         not lost or old,
         got=f"in neither dictionary: {', '.join(map(str, lost))}",
-        think="what becomes of each task: who waits until it has ended, and under "
-        "which task is its result kept?",
+        think=think,
     )
     expect(
         set(failed) == set(bad) and all(failed[task] is bad[task] for task in bad),

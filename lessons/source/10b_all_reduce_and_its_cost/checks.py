@@ -67,6 +67,8 @@ def _expect_all_reduce_sum(
         think = "whether `tensor` itself changes, or a copy or a new name of it"
     elif torch.allclose(notes.after * ranks, total):
         think = "what is asked for: the sum, or the mean"
+    elif total.numel() % ranks:
+        think = f"the chunks of {total.numel()} numbers: is each number in one of them?"
     right = (notes.after - total).abs().flatten() < 1e-10
     share = f"{int(right.sum()) or 'none'} of {right.numel()} numbers"
     expect(False, got=f"on rank {rank}, the sum in {share}", think=think)

@@ -16,7 +16,7 @@ def _deck(samples, seed):
 
 @wrong(
     "11a-shard",
-    advice="do all ranks shuffle the same deck",
+    advice="do all ranks shuffle the same one",
     note="The rank got into the seed: some samples come twice, some never.",
 )
 def shard_own_deck(samples, rank, world_size, epoch):

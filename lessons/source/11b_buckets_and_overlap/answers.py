@@ -197,7 +197,7 @@ class HooksQuietAfterAnException(_Averaging):
 
 @wrong(
     "11b-no-sync",
-    advice="the sum that all_reduce gives and the mean",
+    advice="the sum that all_reduce gives",
     note="all_reduce sums; that the mean was asked for is forgotten.",
     given=_no_sync_of,
 )

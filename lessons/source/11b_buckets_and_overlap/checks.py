@@ -8,9 +8,7 @@ from sidebyside.exercises.rank_trials import run_trial
 from .buckets_and_no_sync import SHAPES, try_buckets, try_no_sync
 
 
-def _expect_mean_gradient(
-    expect, where: str, got, own: torch.Tensor, mean, ranks: int
-) -> None:
+def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> None:
     """`got` must be the mean of all ranks' gradients."""
     close = 1e-9 if mean.dtype == torch.float64 else 1e-5
     off = (got - mean).abs().max().item()
@@ -21,16 +19,16 @@ def _expect_mean_gradient(
         got=f"{where} still has its own gradient",
         think="which tensor holds the sum in the end: is it `parameter.grad`?",
     )
+    factor = ((got * mean).sum() / mean.square().sum()).item()
     expect(
-        not torch.allclose(got, ranks * mean, rtol=0, atol=close),
-        got=f"{where} has {ranks} times the mean",
-        think="the difference between the sum that all_reduce gives and the mean",
+        mean.numel() == 1 or not torch.allclose(got, factor * mean, rtol=0, atol=close),
+        got=f"{where} has {factor:.3g} times the mean",
+        think="the sum that all_reduce gives: by what is it divided?",
     )
     expect(
         False,
         got=f"{where} differs from the mean of all ranks' gradients by {off:.1e}",
-        think="which numbers were added up, the same gradient of every rank, once; and "
-        "by how many ranks you divide",
+        think="which numbers end up in this gradient: its own of every rank, once?",
     )
 
 
@@ -85,7 +83,7 @@ def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
                 think="how a piece of the flat bucket gets its shape back",
             )
             mean = torch.stack(own).mean(0)
-            _expect_mean_gradient(expect, where, got, own[number], mean, len(notes))
+            _expect_mean_gradient(expect, where, got, own[number], mean)
 
 
 def _in_buckets(sizes: list[int], limit: int) -> list[int]:
@@ -180,7 +178,7 @@ def _expect_means(expect, found: list[dict], trial: str) -> None:
     _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
     mean = torch.stack([rank["own"] for rank in notes]).mean(0)
     for number, rank in enumerate(notes):
-        args = rank["gradient"], rank["own"], mean, len(notes)
+        args = rank["gradient"], rank["own"], mean
         _expect_mean_gradient(expect, f"rank {number}", *args)
     sent, trained = len(notes[0]["messages"]), found[0]["trained"]
     expect(

@@ -115,7 +115,7 @@ def _small(path) -> bool:
 
 @wrong(
     "12a-stable",
-    advice="how many updates do you look at",
+    advice="How many updates do you look at",
     note="Plot x for a step 1 % too large: it takes hundreds of updates.",
 )
 def stable_of_few_updates(curvature, delay):
@@ -126,7 +126,7 @@ def stable_of_few_updates(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="how far does your bisection",
+    advice="swing and shrink",
     note="After a hundred updates x need not be tiny yet.",
 )
 def stable_that_must_vanish(curvature, delay):
@@ -146,7 +146,7 @@ def stable_without_delay(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="how old is the gradient",
+    advice="the gradient at the newest x",
     note="The list of recent x is one too long.",
 )
 def stable_one_too_old(curvature, delay):
@@ -168,7 +168,7 @@ def stable_without_curvature(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="swinging",
+    advice="or swing",
     note="The step from which on x swings: far below the one from which on it grows.",
 )
 def stable_without_swings(curvature, delay):
@@ -198,7 +198,7 @@ def stable_by_roots(curvature, delay):
 
 @wrong(
     "12a-backup",
-    advice="finishes its gradient first",
+    advice="not those under way",
     note="A worker that computes does not look into its post.",
 )
 def backup_interrupts(seconds, needed, rounds):

@@ -275,7 +275,7 @@ def check_13b_place(by_hand):
         expect(
             not missing,
             got=f"without {', '.join(sorted(missing))}",
-            think="which of the eight operations has no device yet",
+            think="the keys: the names of all eight operations, each with its device",
         )
         known = set(by_hand.values()) <= {0, 1}
         expect(known, got=by_hand, think="which devices there are: 0 and 1")

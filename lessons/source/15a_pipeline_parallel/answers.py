@@ -25,7 +25,7 @@ def formula_alone(stages, batch, waste):
 
 @wrong(
     "15a-microbatches",
-    advice="the fewest|does your answer try it",
+    advice="does your answer try it",
     note="(p - 1)/m, as in Megatron-LM's papers: another definition.",
 )
 def waste_beside_the_work(stages, batch, waste):
@@ -45,7 +45,7 @@ def strictly_less(stages, batch, waste):
 
 @wrong(
     "15a-microbatches",
-    advice="the fewest",
+    advice="does your answer try it|is exactly",
     note="As many as possible instead of as few as are enough.",
 )
 def one_sample_each(stages, batch, waste):
@@ -64,7 +64,7 @@ def always_finds_one(stages, batch, waste):
 
 @wrong(
     "15a-microbatches",
-    advice="makes sure that its bubble",
+    advice="or how many samples in each",
     note="The size of a micro-batch instead of their number.",
 )
 def samples_in_each(stages, batch, waste):

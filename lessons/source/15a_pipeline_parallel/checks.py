@@ -54,13 +54,11 @@ def _expect_fewest_microbatches(expect, m, idle, waste, fewest: int) -> None:
     think = f"equal micro-batches: which numbers divide {len(idle)}?"
     expect(m in idle and len(idle) % m == 0, got=m, think=think)
     got = f"{m}, whose bubble is {100 * idle[m]:.6g} %"
-    think = f"how your answer makes sure that its bubble is at most {waste}, and what "
-    think += "is asked for: how many micro-batches, not how many samples in each"
+    think = f"how your answer makes sure that its bubble is at most {waste}"
+    if 1 < m == len(idle) / fewest:
+        think = "what is asked for: how many micro-batches, or how many samples in each"
     expect(idle[m] <= waste, got=got, think=think)
-    think = "the fewest: is there a smaller number that divides the batch and wastes "
-    think += f"at most {waste}?"
-    if idle[fewest] == waste > 0:
-        think = _missed_number_of_microbatches(fewest, waste, waste)
+    think = _missed_number_of_microbatches(fewest, idle[fewest], waste)
     expect(m == fewest, got=got, think=think)
 
 
@@ -75,7 +73,7 @@ MICROBATCHES = 3
 def check_15a_gpipe(gpipe_step):
     for ranks in 2, 3:
         where = f"gpipe_step in {ranks} ranks"
-        think = "what each rank receives and sends, and what has no graph"
+        think = "what each rank receives and sends: does autograd follow what arrives?"
         with trying(f"{where}, {MICROBATCHES} micro-batches", think=think) as expect:
             found = run_trial(try_gpipe_step, gpipe_step, MICROBATCHES, ranks=ranks)
             right = gradients_in_one_piece(MICROBATCHES, ranks)

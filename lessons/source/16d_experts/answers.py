@@ -172,7 +172,7 @@ def combine_with_places_as_tokens(answers, places, gates):
 
 @wrong(
     "16d-combine",
-    advice="which gate, and what else scales it",
+    advice="by which gate is it multiplied",
     note="They take each token's first gate, also for its second choice.",
 )
 def combine_with_first_gates(answers, places, gates):

@@ -65,9 +65,11 @@ def _expect_places(expect, got: list, right: list, chosen: Tensor, capacity) -> 
     if sorted(got) == sorted(right):
         think = "the order that is asked for: expert 0's places first, and each "
         think += "expert's in the order of the flat list"
+    elif len(got) < len(right):
+        think = f"whether a choice is lost that is among an expert's first {capacity}"
     else:
         think = "which of an expert's choices are kept when they are too many: the "
-        think += "first in the flat list; and whether none is lost without need"
+        think += "first in the flat list"
     expect(got == right, got=f"places {got}", think=think)
 
 
@@ -132,7 +134,10 @@ def _why_combined_otherwise(got, expected, answers, places, gates) -> str:
     alone = (places // gates.shape[1]).bincount(minlength=len(gates)) == 1
     if torch.allclose(got[alone], expected[alone]):
         return "what happens to a token that has two answers: are they added?"
-    return "a token with one answer: which answer, which gate, and what else scales it"
+    got, expected = got[alone], expected[alone]
+    if torch.allclose(torch.cosine_similarity(got, expected).abs(), torch.tensor(1.0)):
+        return "a token with one answer: by which gate is it multiplied, and what else?"
+    return "a token with one answer: does it get its own, and no other token's?"
 
 
 # 16d-who-sums -------------------------------------------------------------------------

@@ -39,13 +39,13 @@ wrong(
 )(stage_by(ZERO, activations_too=False))
 wrong(
     "17a-stage",
-    advice="(to|takes the budget to) the last",
+    advice=r"take (\d+) of \1 bytes",
     name="below_the_budget",
     note="They write `<`, so a budget that is used to the last byte does not do.",
 )(stage_by(ZERO, strict=True))
 wrong(
     "17a-stage",
-    advice="which of the parts",
+    advice="which is enough: state and activations take",
     name="gradients_first",
     note="Stage 1 shards the largest part: the optimiser.",
 )(stage_by([(16, 0), (14, 2), (2, 14), (0, 16)]))
@@ -106,7 +106,7 @@ def mean_shard(gradient):
 
 @wrong(
     "17a-update",
-    advice="the mean of all gradients",
+    advice="the mean of all ranks' gradients",
     note="They forget that the ring gives the sum.",
 )
 def update_with_sum(parameters, gradient, momentum, lr):
@@ -149,7 +149,7 @@ def update_after_gather(parameters, gradient, momentum, lr):
 
 @wrong(
     "17a-update",
-    advice="what has to travel",
+    advice="the mean of all ranks' gradients",
     note="They use this rank's gradient, and no reduce-scatter.",
 )
 def update_by_own_gradient(parameters, gradient, momentum, lr):
@@ -240,7 +240,7 @@ def clip_by_sum_of_lengths(shards, longest):
 
 @wrong(
     "17a-clip",
-    advice="multiplied, in place, and when",
+    advice="is this gradient too long",
     note="They stretch a short gradient to `longest` as well.",
 )
 def clip_always(shards, longest):
@@ -252,7 +252,7 @@ def clip_always(shards, longest):
 
 @wrong(
     "17a-clip",
-    advice="in place",
+    advice="shards that were given are changed in place",
     note="They make new shards; the caller's stay as they were.",
 )
 def clip_copies(shards, longest):
@@ -264,7 +264,7 @@ def clip_copies(shards, longest):
 
 @wrong(
     "17a-clip",
-    advice="by what all shards are multiplied",
+    advice="by what shards are multiplied",
     note="They clip each shard by itself.",
 )
 def clip_each_shard(shards, longest):

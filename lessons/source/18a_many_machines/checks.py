@@ -170,10 +170,8 @@ def _expect_top_k_mean(expect, of_ranks: Sequence[TopKNotes]) -> None:
         fits = isinstance(got, torch.Tensor) and got.shape == mean.shape
         think = "what is to be returned: a tensor like the gradient, of its type"
         expect(fits and got.dtype == mean.dtype, got=got, think=think)
-        think = (
-            "what adds up, with which sign, and divided by what: each rank's values "
-        )
-        think += "of memory + gradient, at that rank's own places"
+        think = "what adds up, and with which sign: each rank's values of memory + "
+        think += "gradient, at that rank's own places"
         if torch.allclose(got, mean * len(of_ranks), atol=1e-5):
             think = "what is asked for: the sum, or the mean over all ranks"
         expect(

@@ -197,7 +197,7 @@ def largest_difference(got, right) -> str:
     """Of two tensors of one shape: where they differ most, and whether by a factor."""
     place = int((got - right).abs().nan_to_num(math.inf).argmax())
     numbers = [tensor.flatten()[place].item() for tensor in (got, right)]
-    told = "{:.9g} instead of {:.9g}, at place {}".format(*numbers, place)
+    told = "{:.9g} instead of {:.9g}, at position {}".format(*numbers, place)
     got, right = got.double(), right.double()
     factor = (got * right).sum() / right.square().sum()
     off = (got - factor * right).abs().max() / right.abs().max()
