@@ -1,0 +1,141 @@
+"""The website works from a disk: no network, no server, nothing missing."""
+
+import os
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+
+from sidebyside.course.record import ROOT
+from tests.lab import browser_page
+from tests.test_browser import has_chromium  # noqa: F401, a fixture
+
+pytestmark = pytest.mark.everything
+
+LESSON = "solutions/15a_pipeline_parallel"
+
+
+class Page(HTMLParser):
+    """What a page links to and what can be linked in it; its pictures and folds."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.names, self.links, self.alts, self.folds = set(), [], [], 0
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        found = dict(attrs)
+        self.names.add(found.get("id"))
+        self.links += [(tag, found[key]) for key in ("href", "src") if found.get(key)]
+        self.alts += [found.get("alt")] if tag == "img" else []
+        self.folds += tag == "details"
+
+
+read = cache(Page)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, ROOT / "resources" / "site" / "build.py", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if "cannot be had" in done.stdout:
+        pytest.fail(done.stdout) if os.environ.get("CI") else pytest.skip(done.stdout)
+    return folder
+
+
+@pytest.fixture
+def page(site, has_chromium):  # noqa: F811
+    """A browser's page that has no network, and has not asked for it."""
+    with browser_page() as page:
+        page.context.set_offline(True)
+        asked, errors = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page
+        assert {urlsplit(url).scheme for url in asked} <= {"file", "data", "blob"}
+        assert errors == []
+
+
+def test_every_link_of_every_page_leads_somewhere(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 150
+    broken = []
+    for path in pages:
+        for tag, link in read(path).links:
+            url = urlsplit(link)
+            if url.scheme:
+                assert tag == "a" or url.scheme == "data", f"{path}: {link} is remote"
+                continue
+            target = (path.parent / unquote(url.path)).resolve() if url.path else path
+            known = target.suffix != ".html" or not target.exists() or not url.fragment
+            if not target.exists() or not (
+                known or unquote(url.fragment) in read(target).names
+            ):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("solutions/*.ipynb")), ids=str)
+def test_a_lesson_keeps_its_descriptions_and_its_folds(site, path):
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    figures = [
+        o.metadata["image/png"] for o in outputs if "image/png" in o.get("data", {})
+    ]
+    folds = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    folds += [output.get("data", {}).get("text/html", "") for output in outputs]
+    lesson = read(site / "solutions" / f"{path.stem}.html")
+    assert [alt for alt in lesson.alts if alt] == [f["alt"] for f in figures if f]
+    assert lesson.folds >= sum(text.count("<details") for text in folds)
+
+
+def test_a_lesson_says_what_it_needs_and_hands_out_its_open_notebook(site, page):
+    page.goto((site / f"{LESSON}.html").as_uri())
+    for words in ("25 minutes to read", "two CPU cores", "how many micro-batches"):
+        assert page.get_by_text(words).first.is_visible()
+    button = page.get_by_text("Download the open lesson")
+    target = button.locator("xpath=ancestor::a").get_attribute("href")
+    lesson = (ROOT / LESSON.replace("solutions", "lessons")).with_suffix(".ipynb")
+    assert (site / "solutions" / target).read_bytes() == lesson.read_bytes()
+
+
+def test_formulas_are_drawn_and_folds_open(site, page):
+    page.goto((site / f"{LESSON}.html").as_uri())
+    page.wait_for_selector("mjx-container svg", state="attached")
+    written = page.locator(".math").count()
+    page.wait_for_function(
+        "n => document.querySelectorAll('.math mjx-container svg').length === n",
+        arg=written,
+    )
+    hint = page.locator("details", has_text="Hint 1: a question").first
+    hint.locator("summary").click()
+    assert hint.get_by_text("equal micro-batches can you cut").is_visible()
+
+
+def test_a_diagram_is_drawn(site, page):
+    page.goto((site / "solutions/02_processes_and_threads.html").as_uri())
+    page.locator(".highlight-mermaid svg").first.wait_for()
+
+
+def test_a_word_is_found(site, page):
+    page.goto((site / "search.html").as_uri() + "?q=micro-batch")
+    page.locator("#search-results a", has_text="15a").first.wait_for()
+
+
+def test_a_reader_chooses_dark(site, page):
+    page.goto((site / "index.html").as_uri())
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for _ in range(3):
+        page.locator(".theme-switch-button").first.click()
+        seen[page.evaluate("document.documentElement.dataset.mode")] = page.evaluate(
+            ground
+        )
+    assert len(seen) == 3 and seen["dark"] != seen["light"]
