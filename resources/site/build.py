@@ -10,6 +10,7 @@ formulas and diagrams come from npm; without it both are shown as they were writ
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tarfile
@@ -31,7 +32,10 @@ SCRIPTS = {  # files of npm packages
 def fetch(package: str, names: list[str], folder: Path) -> None:
     """Put files of an npm package into folder/package."""
     command = ["pack", "--silent", "--pack-destination", str(folder), package]
-    packed = npm(command, return_completed_process=True, stdout=PIPE, text=True)
+    quiet = os.environ | {"NODE_DISABLE_COMPILE_CACHE": "1"}  # leaves no files behind
+    packed = npm(
+        command, return_completed_process=True, stdout=PIPE, text=True, env=quiet
+    )
     if packed.returncode:
         print(f"{package} cannot be had from npm: what it draws stays as written")
         return

@@ -59,7 +59,6 @@ html_theme_options = {
     "home_page_in_toc": True,
     "use_download_button": False,  # of the page's source; lessons have their own
     "navbar_persistent": [],  # the search stands in the column on the left
-    "secondary_sidebar_items": {"[!d]**": ["page-toc"]},  # demos need the width
 }
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -68,6 +67,7 @@ html_show_search_summary = False  # a page from a disk may not read other pages
 BOX = """\
 ```{{admonition}} Do it yourself
 [Download the open lesson](path:../lessons/{name}){{.btn .btn-primary}}
+
 It runs where the course is [installed](../README.md#start);
 `.venv/bin/sidebyside {number}` opens your own copy there.
 
