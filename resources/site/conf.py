@@ -36,8 +36,7 @@ CONTENTS = {
 DEMOS, INSTRUCTOR = "demos/*/*.py", "resources/workshop/[0-9]*.md"
 
 project = html_title = "Side by Side"
-copyright = "the authors of Side by Side"
-html_show_copyright = False
+author, html_show_copyright = "", False  # the licence says it
 root_doc = "README"
 extensions = ["myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".py": "myst-nb"}
@@ -100,7 +99,7 @@ def demo_page(path: Path, code: str) -> str:
 
 def list_of_demos() -> str:
     lines = ["# Demos", "Programs that run in a terminal, one phenomenon each."]
-    for path in sorted(ROOT.glob("demos/*/*.py")):
+    for path in sorted(ROOT.glob(DEMOS)):
         what = docstring(path.read_text("utf-8")).partition("\n\n")[0]
         name = path.relative_to(ROOT / "demos").as_posix()
         lines.append(f"- [{name}]({name}): {what}")
