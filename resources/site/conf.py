@@ -45,7 +45,8 @@ include_patterns += itertools.chain(*CONTENTS.values())
 suppress_warnings = ["misc.highlighting_failure"]  # of mermaid
 
 nb_execution_mode = "off"
-myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_enable_extensions = ["dollarmath", "attrs_inline", "tasklist"]
+myst_enable_checkboxes = True
 myst_heading_anchors = 4
 mathjax_path = "tex-svg.js"
 # For screen readers as MathML: speech would need a worker, which a disk may not start.
