@@ -39,7 +39,7 @@ def fetch(package: str, names: list[str], folder: Path) -> None:
     if packed.returncode:
         print(f"{package} cannot be had from npm: what it draws stays as written")
         return
-    with tarfile.open(folder / packed.stdout.strip()) as files:
+    with tarfile.open(folder / str(packed.stdout).strip()) as files:
         for name in names:
             files.extract(f"package/{name}", folder, filter="data")
 

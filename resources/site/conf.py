@@ -1,4 +1,8 @@
-"""How Sphinx makes pages of this repository as it lies, so that its links hold."""
+"""How Sphinx makes pages of this repository as it lies, so that its links hold.
+
+Each page passes through `prepare` before it is read: demos become Markdown, lessons get
+a box below their head, and links lead to the lessons as they are shown.
+"""
 
 import ast
 import itertools
@@ -13,7 +17,8 @@ from sphinx.application import Sphinx
 from sidebyside.html_export import DescribePictures
 
 ROOT = Path(__file__).resolve().parents[2]
-LESSONS = "lessons" if tags.has("lessons") else "solutions"  # noqa: F821, of Sphinx
+of_the_call = globals()["tags"]  # Sphinx puts them there
+LESSONS = "lessons" if of_the_call.has("lessons") else "solutions"
 CONTENTS = {
     "Paths": ["resources/paths/*.md", "resources/checklists/*.md"],
     "Part I: parallel programming in Python": [f"{LESSONS}/0[0-7]*.ipynb"],
@@ -85,10 +90,12 @@ def contents(caption: str, patterns: list[str]) -> str:
 
 
 def docstring(code: str) -> str:
-    return ast.get_docstring(ast.parse(code))
+    """What a program says of itself."""
+    return ast.get_docstring(ast.parse(code)) or ""
 
 
 def demo_page(path: Path, code: str) -> str:
+    """What the demo shows, its manual, a button that downloads it, and its code."""
     what, _, how = docstring(code).partition("\n\n")
     code = code.split('"""', 2)[2].strip()
     return (
