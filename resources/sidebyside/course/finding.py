@@ -93,7 +93,11 @@ def terms(words: list[str]) -> set[str]:
 def indexed() -> list[tuple[set[str], set[str], set[str]]]:
     """The terms in the name, in the meaning and in the text of each entry."""
     return [
-        tuple(terms(words(part)) for part in (entry.name, entry.meaning, entry.text))
+        (
+            terms(words(entry.name)),
+            terms(words(entry.meaning)),
+            terms(words(entry.text)),
+        )
         for entry in entries()
     ]
 
