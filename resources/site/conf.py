@@ -131,14 +131,14 @@ def lesson_page(path: Path, text: str) -> str:
 
 def with_links(match: re.Match) -> str:
     """To the lessons as they are shown; a heading is named as JupyterLab names it."""
-    folder, name, heading = match.groups()
-    heading = heading and f"#{slugify(unquote(heading[1:]))}"
-    return f"]({folder.replace('lessons/', f'{LESSONS}/')}{name}{heading or ''})"
+    page, heading = match.groups()
+    page = re.sub(r"lessons/(?=\w+\.ipynb$)", f"{LESSONS}/", page)
+    return f"]({page}{heading and f'#{slugify(unquote(heading[1:]))}'})"
 
 
 def prepare(app: Sphinx, page: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(page))
-    text = re.sub(r"\]\(([\w./]*?)(\w+\.ipynb)(#[^)\s]*)?\)", with_links, source[0])
+    text = re.sub(r"\]\(([\w./]*)(#[^)\s]+|)\)", with_links, source[0])
     if page == "demos/__init__":
         text = list_of_demos()
     elif path.suffix == ".py":
