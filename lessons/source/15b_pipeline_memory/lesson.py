@@ -521,8 +521,8 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # %% [markdown]
 # Compare all the schedules so far. In this picture one slot is the forward of a whole
 # stage, and a thin stage takes half of it. "Save as plan.txt" writes the lists that you
-# see. `workbench(read_schedule(text))` carries out such a text; so does
-# `python demos/pipeline/plan_pipeline.py --run --file plan.txt` in a terminal. The
+# see. `read_schedule(text)` reads such a text for `workbench`, which carries it out; so
+# does `python demos/pipeline/plan_pipeline.py --run --file plan.txt` in a terminal. The
 # text has no times: for 1F1B, `--backward 2` gives those of the picture.
 
 # %%
