@@ -1,5 +1,6 @@
 """Pictures of lesson 10b: who holds what, measured points, lines that predict them."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from parallel_by_hand.collectives.all_reduce_costs import predicted_seconds
@@ -34,16 +35,20 @@ def who_holds_what(way: str, ranks: int) -> list[list[list[int]]]:
 
 
 def draw_who_holds_what(way: str, ranks: int):
-    """A group of boxes after each step: a colour is a chunk, strong when it is done."""
+    """A group of boxes after each step: a colour is a chunk, strong when it is done.
+
+    A black edge marks what has arrived in this step.
+    """
     held = who_holds_what(way, ranks)
     chunks = len(held[0][0])
     alt = f"how many ranks each chunk adds up, after each step of the {way}"
     fig, ax = figure(height=0.5 + 0.4 * ranks, stamp="computed", alt=alt)
-    for step, of_ranks in enumerate(held):
+    for step, (before, of_ranks) in enumerate(pairwise([held[0], *held])):
         for rank, counts in enumerate(of_ranks):
             for chunk, count in enumerate(counts):
-                x, style = step * (chunks + 1) + chunk, {"alpha": 0.7 * count / ranks}
-                ax.barh(rank, 1, left=x, ec="black", fc=COLOURS[chunk], **style)
+                x, fill = step * (chunks + 1) + chunk, COLOURS[chunk]
+                edge = "none" if count == before[rank][chunk] else "black"
+                ax.barh(rank, 0.9, left=x, ec=edge, fc=(fill, 0.7 * count / ranks))
                 ax.text(x + 0.5, rank, count, ha="center", va="center")
     middles = [step * (chunks + 1) + chunks / 2 for step in range(len(held))]
     ax.set_xticks(middles, ["at first", *(f"step {n}" for n in range(1, len(held)))])

@@ -6,7 +6,7 @@ function compute({ranks, step}) {
   const phase = now === 0 ? "At first" : now <= half ? `Reduce-scatter, step ${now} of ` +
     `${half}` : `All-gather, step ${now - half} of ${half}`;
   const done = sum(held[now].flat().map(count => count === ranks));
-  const said = `${phase}: each rank has sent ${grouped(sent)} bytes of a tensor of ` +
+  const said = `${phase}: each rank has sent ${grouped(sent)} bytes; its tensor has ` +
     `${grouped(ranks * facts.chunk[ranks])}. ${done} of ${ranks * ranks} chunks add up ` +
     `all ${ranks} ranks.`;
   return {

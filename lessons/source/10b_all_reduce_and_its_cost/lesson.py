@@ -64,10 +64,10 @@ for rank in (0, 1, 7):
 #
 # At every step each rank passes one chunk on and adds the one that arrives to its own.
 # After $N-1$ steps every rank has one finished chunk. In $N-1$ more steps the finished
-# chunks go round once. Each box below is a chunk of four ranks; its number says how
-# many ranks' numbers it adds up. Chunks 0 to 3 stand from left to right. Move the step
-# with the slider, its buttons or the arrow keys, and follow one chunk; then change the
-# number of ranks.
+# chunks go round once. Below, each of four ranks has a row of boxes, its chunks 0 to 3;
+# the number in a box says how many ranks the chunk adds up. Move the step with the
+# slider, its buttons or the arrow keys, and follow one chunk: a black edge marks what
+# has just arrived. Then change the number of ranks.
 
 # %%
 from lessons.props.all_reduce_and_its_cost import touch_ring

@@ -521,8 +521,9 @@ draw_schedule({"1F1B": whole, "zero bubble": split})
 # %% [markdown]
 # Compare all the schedules so far. In this picture one slot is the forward of a whole
 # stage, and a thin stage takes half of it. "Save as plan.txt" writes the lists that you
-# see. `read_schedule(text)` reads such a text for `workbench`, which carries it out. In a
-# terminal, `python demos/pipeline/plan_pipeline.py --run --file plan.txt` does so:
+# see. `read_schedule(text)` reads such a text for `workbench`, which carries it out; so
+# does `python demos/pipeline/plan_pipeline.py --run --file plan.txt` in a terminal. The
+# text has no times: for 1F1B, `--backward 2` gives those of the picture.
 
 # %%
 from parallel_by_hand.pipeline.schedules import read_schedule
@@ -559,10 +560,10 @@ draw_schedule({name: plans[name] for name in ("zero bubble", "ZBVZeroBubble")})
 # one cut fewer to send across: the last rank's two stages are neighbours.
 # DualPipeV, from DeepSeek's DualPipe, pairs a forward with a backward, so that the
 # messages of one hide behind the work of the other. On our paper messages take no time,
-# and it gains nothing. Four sleeping ranks carry out torch's plan:
+# and it gains nothing. Four sleeping ranks carry out torch's V of four micro-batches:
 
 # %%
-workbench(torch_schedule("ZBVZeroBubble", 4, 8), seconds=0.02)
+workbench(torch_schedule("ZBVZeroBubble", 4, 4), seconds=0.02)
 
 # %% [markdown] tags=["instructor"]
 # ## torch, the paper, the scorecard: 10 minutes

@@ -340,9 +340,10 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # micro-batches are powers of two or 3, 6, 12, 24; messages always overlap, attention is
 # fused.
 #
-# What does fit? Below, 70 billion parameters are on 64 H100s, with the schedule 1F1B: a
-# bar for each rank of the pipeline, and the room on a card. It does not fit. Try ZeRO-1,
-# full recomputation, and 8 tensor ranks with 2 replicas: one of the three is not enough.
+# What does fit? Below, a model of 70 billion parameters is spread over 64 H100s, with
+# the schedule 1F1B: a bar for each rank of the pipeline, and the room on a card. It does
+# not fit. Try each of these alone: ZeRO-1, full recomputation, 8 tensor ranks with 2
+# replicas. Two of them are enough, each by itself; one is not.
 
 # %%
 from parallel_by_hand.scale.touch_memory import touch_memory

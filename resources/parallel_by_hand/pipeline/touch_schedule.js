@@ -91,9 +91,11 @@ function compute(settings) {
   const idle = upTo(ranks).map(rank => 1 - sum(slots.map(([start, end, lane]) =>
     lane === rank ? end - start : 0)) / length);
   const bubble = sum(idle) / ranks, kept = plan.map(mostKept);
-  const said = `${kind}, ${thin > 1 ? "2 × " : ""}${ranks} stages, ${microbatches} micro-batches: ${length} ` +
-    `slots, bubble ${(100 * bubble).toFixed(1)} %. Activations kept at the most, by ` +
-    `rank: ${kept.join(", ")} ${thin > 1 ? "half-size pieces" : "micro-batches"}.`;
+  const said = `${kind}, ${thin > 1 ? "2 × " : ""}${ranks} stages, ` +
+    `${counted(microbatches, "micro-batch", "micro-batches")}: ${length} slots, bubble ` +
+    `${(100 * bubble).toFixed(1)} %. Most ` +
+    `${thin > 1 ? "half-size pieces" : "micro-batches"} kept, by rank: ` +
+    `${kept.join(", ")}.`;
   const text = [`# ${said}`, ...plan.map(order => order.join(" "))].join("\n") + "\n";
   return {plan, slots, length, idle, bubble, kept, said, text};
 }

@@ -12,8 +12,8 @@ CHOICES: dict[str, Sequence] = {
     "schedule": list(SCHEDULES_BY_NAME),
     "stages": range(2, 9),
     "micro-batches": range(1, 17),
-    "backward takes": [1, 2, 3],  # forwards
-    "slow stage": ["none", "first", "middle", "last"],  # it takes twice as long
+    "slots of a backward": [1, 2, 3],
+    "slow stage (2 ×)": ["none", "first", "middle", "last"],
 }
 
 

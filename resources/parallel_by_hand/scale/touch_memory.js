@@ -44,7 +44,8 @@ function compute(settings) {
     ]];
   }));
   const fullest = Math.max(...Object.values(rows).map(sum));
-  const said = `${name} on ${data * tensor * pipeline} GPUs: the fullest needs ` +
+  const gpus = counted(data * tensor * pipeline, "GPU", "GPUs");
+  const said = `${name} on ${gpus}: the fullest needs ` +
     `${gigabytes(fullest)}, and ${card} has room for ${gigabytes(room)}: it ` +
     `${fullest <= room ? "fits" : "does not fit"}.`;
   return {rows, room, said};

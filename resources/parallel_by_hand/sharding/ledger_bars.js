@@ -18,7 +18,7 @@ function drawBars({rows, room}, width) {
       const bar = box(x, y, size * scale, 22, colours[part]);
       x += size * scale;
       return bar;
-    }).join("") + letters(x + 6, y + 11, gigabytes(totals[row]));
+    }).join("") + letters(right + 6, y + 11, gigabytes(totals[row]));
   });
   const edge = left + room * scale, before = edge > width / 2;
   const line = `d="M${edge} 2V${bottom}" stroke-width="2"`;

@@ -8,8 +8,8 @@ function compute(settings) {
   const fit = fitting.length ? `fits on ${card} with ${fitting.join(", ")}` :
     `fits on ${card} with none`;
   const needs = Object.keys(rows).map(name => `${name} ${gigabytes(sum(rows[name]))}`);
-  const said = `${billions} billion parameters on ${ranks} ranks: the training state ` +
-    `${fit}. Each rank holds: ${needs.join(", ")}.`;
+  const said = `${billions} billion parameters on ${counted(ranks, "rank", "ranks")}: the ` +
+    `training state ${fit}. Each rank holds: ${needs.join(", ")}.`;
   return {rows, room, said};
 }
 

@@ -31,13 +31,13 @@ def states_of_settings(settings: Mapping) -> dict[str, StateBytes]:
     return {name: state_bytes(numbers, ranks, name, each) for name in STRATEGIES}
 
 
-def touch_ledger(billions: float, ranks: int, card: str = "A100"):
+def touch_ledger(billions: float, ranks: int):
     """A figure of the training state of a rank in each strategy, to be touched."""
-    first = billions, ranks, "mixed", card
+    first = billions, ranks, "mixed", "A100"
     settings = dict(zip(CHOICES, first, strict=True))
     title = f"GB on each of {ranks} ranks, {billions} billion parameters"
     return make_touchable(
-        draw_state_bars(states_of_settings(settings), title, MEMORY[card]),
+        draw_state_bars(states_of_settings(settings), title, MEMORY["A100"]),
         [HERE / "ledger_bars.js", HERE / "touch_ledger.js"],
         CHOICES,
         settings,

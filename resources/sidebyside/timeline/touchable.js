@@ -6,6 +6,7 @@ const root = document.currentScript.parentElement;
 const upTo = count => Array.from({length: count}, (_, number) => number);
 const sum = numbers => numbers.reduce((a, b) => a + b, 0);
 const grouped = number => number.toLocaleString("en");
+const counted = (count, one, many) => `${grouped(count)} ${count === 1 ? one : many}`;
 const gigabytes = size => `${(size / 1e9).toFixed(1)} GB`;
 
 function box(x, y, width, height, fill, label = "", ink = "white") {
