@@ -9,6 +9,7 @@ import pytest
 from sidebyside.course.lesson_format import full_number, lesson_of, lessons, number_of
 from sidebyside.course.paths import paths
 from sidebyside.course.record import ROOT
+from sidebyside.exercises.first_page import first_page
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LESSONS = {lesson.number: lesson for lesson in lessons()}
@@ -117,6 +118,12 @@ def test_the_hours_of_each_part_are_those_of_its_lessons():
         )
         assert re.search(rf"### Part {part}: .+, {hours:.0f} hours\n", README)
         assert re.search(rf"\| {part}: .* {hours:.1f} \|", page("the_whole"))
+
+
+def test_the_first_page_has_the_map_of_each_part_above_its_lessons():
+    page = first_page()
+    for number, lesson in LESSONS.items():
+        assert page.index(f'L{number}["') < page.rindex(f"({lesson.name}.ipynb) | ")
 
 
 def test_the_whole_names_each_lesson_with_its_minutes_and_its_exercises():

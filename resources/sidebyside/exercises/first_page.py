@@ -1,7 +1,10 @@
 """The first page of a learner's folder: next step, paths and lessons with ticks."""
 
+import re
+
 from sidebyside.course.lesson_format import Lesson, lessons
 from sidebyside.course.paths import FOLDER, CoursePath, paths
+from sidebyside.course.record import ROOT
 from sidebyside.exercises.findings import PASSED
 from sidebyside.exercises.path_progress import (
     RULE,
@@ -12,12 +15,6 @@ from sidebyside.exercises.path_progress import (
 )
 from sidebyside.exercises.standing import next_of, states_of_exercises, time_spent
 
-PARTS = {
-    "00": "Part I: parallel programming in Python",
-    "08": "Part II: data parallel training",
-    "13a": "Part III: splitting the model",
-    "18a": "Part IV: beyond one machine",
-}
 PAGE = """# Where you are
 
 **Next: {next}**
@@ -36,7 +33,8 @@ lesson; click it once more, and it leads to the heading.
 
 ## Lessons
 
-[The map](../README.md) shows what needs what.
+An arrow leads from a lesson to one that needs it; lessons of other parts are round.
+
 {lessons}
 """
 
@@ -53,7 +51,7 @@ def first_page() -> str:
         paths="\n".join(_path_on_page(path, chosen) for path in all_paths),
         rule=RULE,
         name=all_paths[0].name if all_paths else "",
-        lessons="\n".join(_lesson_on_page(lesson, states) for lesson in lessons()),
+        lessons=_lessons_on_page(states),
     )
 
 
@@ -85,17 +83,24 @@ def _path_on_page(path: CoursePath, chosen: CoursePath | None) -> str:
     )
 
 
-def _lesson_on_page(lesson: Lesson, states: dict[str, str]) -> str:
-    passed = [states[id] for id in lesson.exercises].count(PASSED)
-    count = len(lesson.exercises)
-    row = (
-        f"| {'✓' if count and passed == count else ' '} | {_link_to_lesson(lesson)} "
-        f"| {lesson.head.get('question', '')} | {passed} of {count} |"
-    )
-    if lesson.number not in PARTS:
-        return row
-    head = "| | lesson | the question | exercises |\n|---|---|---|---|"
-    return f"\n### {PARTS[lesson.number]}\n\n{head}\n{row}"
+def _lessons_on_page(states: dict[str, str]) -> str:
+    """The rows of each part, below its heading and its map, which the README has."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    maps = re.findall(r"^### Part .*?^```mermaid$.*?^```$", readme, re.M | re.S)
+    heads = {re.findall(r'L(\w+)\["', each)[0]: each for each in maps}
+    rows = []
+    for lesson in lessons():
+        if lesson.number in heads:
+            columns = "| | lesson | the question | exercises |\n|---|---|---|---|"
+            rows.append(f"\n{heads[lesson.number]}\n\n{columns}")
+        passed = [states[id] for id in lesson.exercises].count(PASSED)
+        count = len(lesson.exercises)
+        tick = "✓" if count and passed == count else " "
+        rows.append(
+            f"| {tick} | {_link_to_lesson(lesson)} | {lesson.head.get('question', '')} "
+            f"| {passed} of {count} |"
+        )
+    return "\n".join(rows)
 
 
 def _link_to_lesson(lesson: Lesson) -> str:
