@@ -1,9 +1,9 @@
-"""Training on one GPU, in one small file; own_ddp.py, beside it, is its form for eight.
+"""Train on one GPU, in one small file; own_ddp.py, beside it, does the same on eight.
 
 Run:      python demos/ddp/one_gpu.py
-Look for: the loss falls, and most digits of other writers are recognised. In own_ddp.py
-          several processes print the same lines; resources/paths has a page,
-          eight_gpus_tomorrow.md, that sets the two files side by side.
+Look for: the loss falls, and most digits by other writers are recognised. In own_ddp.py
+          several processes print the same lines; eight_gpus_tomorrow.md, a page in
+          resources/paths, sets the two files side by side.
 Try:      --bf16: the loss differs in its third decimal. --workers 2: it stays the same.
 """
 

@@ -1,11 +1,11 @@
 """DistributedDataParallel in one small file, with nothing but torch, to start from.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/own_ddp.py
-Look for: 1, 2, 4 or 8 ranks print the same lines, those of one_gpu.py, from which this
-          file was made: they divide one batch of 64. Only rank 0 writes the file, the
-          model without its wrapper.
+Look for: 1, 2, 4 or 8 ranks print the same lines as one_gpu.py, from which this file
+          was made: the ranks divide one batch of 64. Only rank 0 saves the model,
+          without its wrapper.
 Try:      --save model.pt, and load it in a notebook with torch.load("model.pt").
-          --workers 2: two for each rank.
+          --workers 2: two loader processes for each rank.
 """
 
 import argparse

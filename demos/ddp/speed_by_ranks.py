@@ -1,11 +1,11 @@
-"""Samples per second of one rank, of two, four, … and all of them, in one table.
+"""Samples per second with one rank, two, four, … and all of them, in one table.
 
 Run:      torchrun --local-addr 127.0.0.1 --nproc-per-node 2 demos/ddp/speed_by_ranks.py
-Look for: each rank keeps its batch, so N ranks train N times as many samples at best.
-          What is lost goes to messages that backward cannot hide, to waiting for a slow
-          rank, and, on a CPU, to sharing its cores.
-Try:      --width 128: less computing for each byte that is sent, and a smaller gain. On
-          GPUs --width 4096 --batch 4096, or they mostly wait for Python.
+Look for: each rank has a batch of its own, so N ranks train N times as many samples at
+          best. What is lost goes to messages that backward cannot hide, to waiting for
+          a slow rank and, on a CPU, to sharing its cores.
+Try:      --width 128: less computing for each byte that is sent, so a smaller gain. On
+          GPUs, --width 4096 --batch 4096, or the GPUs mostly wait for Python.
 """
 
 import os
@@ -26,7 +26,7 @@ STEPS = 4  # between two looks at the clock
 
 def step_of(width: int, batch: int, ranks: int) -> Callable:
     """Runs in each rank: a step of training in the first `ranks` of them."""
-    group = dist.new_group(range(ranks))  # by all ranks, those outside too
+    group = dist.new_group(range(ranks))  # called by all ranks, those outside too
     if dist.get_rank() >= ranks:
         return lambda: None
     layers = [layer for _ in range(4) for layer in (Linear(width, width), ReLU())]

@@ -2,7 +2,7 @@
 
 Each learner hands in the file `.sidebyside/progress.json`. In the folder it may be
 ada.json, ada/progress.json or ada/.sidebyside/progress.json: all of them are Ada's.
-What the files hold is shown as text, and nothing else is done with it.
+The page shows what the files hold as text, and does nothing else with it.
 """
 
 from collections import Counter
@@ -89,8 +89,8 @@ def _stuck(records: dict[str, dict]) -> str:
         tries = median_low(passed) if passed else ""
         rows.append([id, len(stuck), ", ".join(stuck), told, len(passed), tries, hints])
     rows.sort(key=lambda row: (-row[1], -(row[5] or 0)))
-    columns = ["exercise", "tried, not passed", "who", "last advice, to think about"]
-    columns += ["passed", "tries of those (median)", "hints"]
+    columns = ["exercise", "tried, not passed", "names", "last advice, to think about"]
+    columns += ["passed", "tries it took (median)", "hints"]
     return _table("Where people get stuck", columns, rows)
 
 
@@ -112,7 +112,7 @@ def _guessed(records: dict[str, dict]) -> str:
 
 
 def _spread(entries: list[dict], side: str, unit: str) -> str:
-    """All of them, from the lowest to the highest: "1.5, 2 ×"."""
+    """All numbers, from the lowest to the highest: "1.5, 2 ×"."""
     numbers = [entry[side] for entry in entries if entry.get(side) is not None]
     numbers = sorted(number for number in numbers if abs(number) <= LARGEST)
     shown = ", ".join(guess_with_unit(number, "") for number in numbers)

@@ -29,7 +29,7 @@ are now.
 {paths}
 
 {rule} In a lesson, `progress("{name}")` chooses a path and shows it. A link opens its
-lesson; click it once more, and it leads to the heading.
+lesson; click the link once more to reach the heading.
 
 ## Lessons
 
@@ -40,7 +40,7 @@ An arrow leads from a lesson to one that needs it; lessons of other parts are ro
 
 
 def first_page() -> str:
-    """Its Markdown, for the folder in which the learner's lessons lie."""
+    """The page as Markdown, for the folder of the learner's lessons."""
     states = states_of_exercises(lessons())
     chosen, all_paths = chosen_path(), paths()
     return PAGE.format(
@@ -63,7 +63,7 @@ def _next_on_page(chosen: CoursePath | None, states: dict[str, str]) -> str:
 
 
 def _path_on_page(path: CoursePath, chosen: CoursePath | None) -> str:
-    """What is left of it; the steps fold open, and those of the chosen one are."""
+    """What is left of a path; its steps are folded, unless it is the chosen path."""
     still_open = open_steps(path)
     rows = [
         f"| {' ' if step in still_open else '✓'} | {step.minutes} | {link_to(step)} "

@@ -7,14 +7,14 @@ from sidebyside.exercises.findings import PASSED
 from sidebyside.programs.showing import in_notebook, show_markdown
 
 RULE = (
-    "A step is done when its exercises are passed; without exercises, when the guesses "
-    "of its sections are measured; without either, when a later step is done, or when "
-    "you say so."
+    "A step is done when its exercises are passed; a step without exercises, when the "
+    "guesses in its sections are measured; a step with neither, when a later step is "
+    "done or you say so."
 )
 
 
 def progress_on_path(name: str, done: int | None) -> None:
-    """Choose a path and show its steps; the learner says that the first are `done`."""
+    """Choose a path and show its steps; the learner says how many are `done`."""
     all_paths = {path.name: path for path in paths()}
     if name not in all_paths:
         print(f"There is no path {name}; there are: {', '.join(all_paths)}.")
@@ -39,7 +39,7 @@ def progress_on_path(name: str, done: int | None) -> None:
 
 
 def chosen_path() -> CoursePath | None:
-    """The path that the learner has chosen last."""
+    """The path that the learner chose last."""
     name = read_record()["course"].get("path", {}).get("name")
     return next((path for path in paths() if path.name == name), None)
 
@@ -61,7 +61,7 @@ def open_steps(path: CoursePath) -> list[Step]:
 
 
 def ids_of(step: Step) -> set[str]:
-    """The exercises of a step; of one without, the guesses of its sections."""
+    """The exercises of a step or, if it has none, the guesses in its sections."""
     cells = [
         cell
         for link in step.links

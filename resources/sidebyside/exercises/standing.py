@@ -39,8 +39,8 @@ REPLACED = {
 def progress(what: str | int | None = None, done: int | None = None) -> None:
     """Show how far each lesson is, or each exercise of one lesson: progress("03").
 
-    progress("eight_gpus_tomorrow") chooses a path, and shows what it still needs;
-    with done=3 you say that you have done the steps up to the third.
+    progress("eight_gpus_tomorrow") chooses a path, and shows what is left of it;
+    with done=3 you say that you have done the first three steps.
     """
     chosen = lessons() if what is None else lessons_numbered(str(what))
     if not chosen:
@@ -71,7 +71,7 @@ def progress(what: str | int | None = None, done: int | None = None) -> None:
 
 
 def time_spent() -> str:
-    """A sentence that says how it was counted."""
+    """A sentence that says how much time, and how it was counted."""
     spent = minutes_spent(read_record())
     return (
         f"Time spent: {spent}, between guesses, checks and hints at most {PAUSE} "
@@ -94,7 +94,7 @@ def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:
 
 
 def next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson | None]:
-    """What was begun; else what is open after the last that is passed, or before."""
+    """The exercise begun last, else an open one, first those after the last passed."""
     home = {id: lesson for lesson in chosen for id in lesson.exercises}
     ids = list(states)
     if begun := [id for id in ids if states[id] not in (NOT_STARTED, PASSED)]:
@@ -113,7 +113,7 @@ def next_of(chosen: list[Lesson], states: dict[str, str]) -> tuple[str, Lesson |
 
 
 def _link(text: str, lesson: Lesson) -> str:
-    """A notebook leads to the lesson, which lies beside it; a terminal shows text."""
+    """In a notebook a link to the lesson beside it; in a terminal plain text."""
     return f"[{text}]({lesson.name}.ipynb)" if in_notebook() else text
 
 
@@ -135,9 +135,9 @@ def _next_lesson(lesson: Lesson) -> str:
 
 
 def forget(what: str | int | None = None) -> None:
-    """Forget what is recorded of one exercise or guess, of lesson "03", or of all.
+    """Forget what is recorded about one exercise or guess, lesson "03", or everything.
 
-    The record as it was is copied first. The code in the cells stays as it is.
+    A copy of the old record is kept. The code in the cells stays as it is.
     """
     chosen = [] if what is None else lessons_numbered(str(what))
     numbers = {lesson.number for lesson in chosen}
@@ -165,11 +165,11 @@ def forget(what: str | int | None = None) -> None:
     print(f"{said} The code in your cells stays.{kept}")
 
 
-reset = forget  # its old name, which is that of a magic of IPython
+reset = forget  # its old name, which IPython uses for a magic
 
 
 def unknown_exercise(id: object) -> str:
-    """There is no such exercise; say which ids are near."""
+    """A sentence that there is no such exercise, and which ids are near."""
     if new := REPLACED.get(str(id)):
         return f"{id} was replaced by {new}, in the newer copy of its lesson."
     if re.fullmatch(NUMBER, full_number(str(id))) or not lessons():
