@@ -19,7 +19,7 @@ DOCUMENTS = (
     "README.md",  # the last one, whose pictures are looked at, too
 )
 PICTURE_IS_THERE = """() => {
-    const picture = document.querySelector(".jp-MarkdownViewer img");
+    const picture = document.querySelector(".jp-MarkdownViewer img[alt^=Four]");
     return picture && picture.naturalWidth > 200;
 }"""
 LISTED = """names => names.join() === [

@@ -300,7 +300,7 @@ def test_what_an_answer_starts_ends_with_its_check(then, state, tmp_path):
     assert check(id, names["f"]).state == state
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2
-    assert not any(map(is_alive, pids))
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
 # Interrupted, killed, at once ---------------------------------------------------------

@@ -138,11 +138,11 @@ class _Ending:
         After Ctrl-C its children get one, too: a Pool whose workers are killed waits
         for locks that they have taken along. Without a reader they would complain.
         """
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for nobody reads a traceback now
         if self.why or self.main_has_ended:  # a second time: no moment is given
             self.why = self.why or why
             self.complete()
         self.why, self.began = why, time.monotonic()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for nobody reads a traceback now
         if why != signal.SIGINT:
             _end_children()
         raise KeyboardInterrupt
