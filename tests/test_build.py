@@ -8,7 +8,6 @@ import pytest
 
 from lessons.source import build, execution
 from lessons.source.notebooks import code_cells
-from lessons.source.sample_answers import DECLARED
 from sidebyside.course.record import ROOT
 from sidebyside.measure import machines
 from tests import tiny_course as tiny
@@ -27,8 +26,7 @@ def course(tmp_path_factory):
 @pytest.fixture
 def unbuilt(tmp_path):
     tiny.write_sources(tmp_path)
-    yield tmp_path
-    DECLARED.pop("90-double", None)  # which a build in this process has read
+    return tmp_path
 
 
 def sources(path) -> list[str]:

@@ -91,7 +91,8 @@ def test_a_mistake_is_explained(case, wrong):
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    assert DECLARED.keys() == {case.id for case in ALL}
+    tiny = {"90-double"}  # if this process has built the tiny course
+    assert DECLARED.keys() - tiny == {case.id for case in ALL}
     for room, lesson in zip(rooms(), lessons(), strict=True):
         tree = ast.parse((room / "checks.py").read_text(encoding="utf-8"))
         checks = {
