@@ -85,8 +85,11 @@ class ForkedProgram:
         os.killpg(self.pid, signal.SIGINT)
 
     def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
 
     def poll(self) -> int | None:
         return self.wait(0)
