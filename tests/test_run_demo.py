@@ -103,7 +103,8 @@ def test_what_a_demo_leaves_running_is_ended(folder, capsys):
         wait_until(lambda pid=int(pid): not is_alive(pid))
 
 
-CLEANS_UP = """try:
+CLEANS_UP = """open("begun", "w")
+    try:
         child.join()
     finally:
         open("cleaned up", "w")"""
@@ -115,10 +116,9 @@ def test_an_interrupted_demo_may_clean_up_and_ends_with_its_children(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(demos, "SECONDS_TO_END", 60)
     name = plant(folder, LEAVES_A_CHILD.format(then=CLEANS_UP))
-    seen = []
 
     def interrupt_when_it_runs() -> None:
-        wait_until(lambda: seen.append(capsys.readouterr().out) or seen[-1])
+        wait_until(lambda: os.path.exists("begun"))
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt_when_it_runs)
@@ -127,7 +127,7 @@ def test_an_interrupted_demo_may_clean_up_and_ends_with_its_children(
         run_demo(name)
     thread.join()
     assert os.path.exists("cleaned up")
-    pids = [int(pid) for pid in "".join(seen).split()[:2]]
+    pids = [int(pid) for pid in capsys.readouterr().out.split()[:2]]
     assert len(pids) == 2
     assert not any(map(is_alive, pids))
 
