@@ -21,7 +21,7 @@ from tests.process_state import MARK, marked, wait_until
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 HEAD = """
-import os, sys, tempfile, threading, time
+import atexit, os, sys, tempfile, threading, time
 from multiprocessing import get_context
 
 from sidebyside import run_program
@@ -62,6 +62,19 @@ def main():
         pool.map(work, [0, 0])
         ready()
         pool.map(work, [600] * 9)
+""",
+    "it has ended but for an exit function": """
+began = []
+
+def tidy():
+    if began:
+        raise RuntimeError("while it tidies up, it is asked to once more")
+    began.append(True)
+    ready()
+    time.sleep(600)
+
+def main():
+    atexit.register(tidy)
 """,
     "its ranks work": """
 def main():
