@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from itertools import repeat
@@ -49,7 +50,12 @@ def test_lines_for_a_slow_job_time_twenty_steps_and_trace_two(tmp_path, monkeypa
 
 
 @pytest.mark.everything
-def test_a_line_lets_ddp_train_where_the_group_compares_collectives():
-    program = "import torch\n" + lines_to_paste("my_job_hangs.md") + UNDER_DETAIL
+def test_ddp_on_gloo_dies_under_detail_and_a_line_lets_it_train():
     detail = os.environ | {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
-    subprocess.run([sys.executable, "-c", program], env=detail, check=True)
+
+    def ending(lines: str) -> int:
+        command = [sys.executable, "-c", f"import torch\n{lines}{UNDER_DETAIL}"]
+        return subprocess.run(command, env=detail).returncode
+
+    assert ending("") == -signal.SIGSEGV
+    assert ending(lines_to_paste("my_job_hangs.md")) == 0
