@@ -14,7 +14,7 @@ from lessons.source.instructor_page import FENCE, HEADING
 from lessons.source.where_next import GLOSSARY, INDEX, TAG, demos_of_lesson
 from sidebyside.__main__ import main
 from sidebyside.course import finding
-from sidebyside.course.lesson_format import lessons
+from sidebyside.course.lesson_format import anchor_of, lessons
 from sidebyside.course.record import ROOT
 from tests.lesson_rules import LINK
 
@@ -67,7 +67,7 @@ def anchors(path: Path) -> set[str]:
     """
     titles = [title.strip() for _, title in HEADING.findall(text_of(path))]
     if path.suffix == ".ipynb":
-        return {title.replace("`", "").replace(" ", "-") for title in titles}
+        return {anchor_of(title) for title in titles}
     titles = [title.lower() for title in titles]
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
@@ -182,7 +182,7 @@ def paragraphs() -> list[tuple[str, str]]:
             text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
             for part in text.split("\n\n"):
                 if title := HEADING.match(part.strip()):
-                    heading = title[2].replace(" ", "-")
+                    heading = anchor_of(title[2])
                 else:
                     place = f"{lesson.name}.ipynb#{heading}"
                     found.append((place, " ".join(part.split())))
