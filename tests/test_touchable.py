@@ -32,7 +32,7 @@ pytestmark = [
     ),
 ]
 PICTURES = {
-    "schedule": schedules.touch_schedule,
+    "schedule": lambda: schedules.touch_schedule("gpipe", 4, 8),
     "ring": lambda: touch_ring(4),
     "ledger": lambda: ledger.touch_ledger(7.5, 64),
     "memory": lambda: memory.touch_memory("llama3-70b", "H100", 4, 4, 4),

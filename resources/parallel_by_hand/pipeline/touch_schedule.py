@@ -34,9 +34,9 @@ def plan_of_settings(settings: Mapping) -> tuple[Schedule, list[Slot]]:
 
 
 def touch_schedule(
-    kind: str = "gpipe",
-    stages: int = 4,
-    microbatches: int = 8,
+    kind: str,
+    stages: int,
+    microbatches: int,
     backward: int = 1,
     kinds: Sequence[str] = CHOICES["schedule"],
 ):
