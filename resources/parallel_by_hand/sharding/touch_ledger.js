@@ -6,7 +6,7 @@ function compute(settings) {
     [name, stateBytes(numbers, ranks, stage, each)]));
   const fitting = Object.keys(rows).filter(name => sum(rows[name]) <= room);
   const fit = fitting.length ? `fits on ${card} with ${fitting.join(", ")}` :
-    `fits on ${card} with none`;
+    `does not fit on ${card}, with DDP or any stage of ZeRO`;
   const needs = Object.keys(rows).map(name => `${name} ${gigabytes(sum(rows[name]))}`);
   const said = `${billions} billion parameters on ${counted(ranks, "rank", "ranks")}: the ` +
     `training state ${fit}. Each rank holds: ${needs.join(", ")}.`;
