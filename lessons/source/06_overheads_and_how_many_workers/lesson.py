@@ -336,9 +336,8 @@ knee
 # Dots lie above the prediction if another program had a core, or *b* was measured in a
 # quieter moment. With one core, or beside busy programs, the knee is at 1.
 #
-# A thread starts far sooner than a process: its *c* is tiny. But under the GIL threads
-# that compute take turns. Where a free-threaded Python (lesson 3) is installed, the next
-# cell times crews of threads there:
+# Threads need no new process, but under the GIL those that compute take turns. Where a
+# free-threaded Python (lesson 3) is installed, the next cell times crews of threads there:
 
 # %% tags=["nbval-ignore-output"]
 from lessons.props.free_threaded import run_without_gil
