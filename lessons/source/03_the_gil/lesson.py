@@ -716,7 +716,7 @@ draw_timelines(loops, stamp="simulated")
 # Python is installed, the next cell runs the same demo on both.
 
 # %% tags=["nbval-ignore-output"]
-from lessons.props.free_threaded import run_without_gil
+from sidebyside.programs.free_threaded import run_without_gil
 
 run_demo("gil/threads_vs_processes.py")
 run_without_gil("gil/threads_vs_processes.py")

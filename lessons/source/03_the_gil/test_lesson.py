@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from demos.gil import sleeping_threads
-from lessons.props.free_threaded import run_without_gil
 from sidebyside import Timeline
+from sidebyside.programs.free_threaded import run_without_gil
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
 

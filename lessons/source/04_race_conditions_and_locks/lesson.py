@@ -661,7 +661,7 @@ for add in lost_update.add_one, lost_update.add_with_lock:
 # Python (lesson 3) is installed, the next cell runs it there:
 
 # %% tags=["nbval-ignore-output"]
-from lessons.props.free_threaded import run_without_gil
+from sidebyside.programs.free_threaded import run_without_gil
 
 run_without_gil("races/lost_update.py", "--rounds", 2)
 

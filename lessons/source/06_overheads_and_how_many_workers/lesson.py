@@ -340,7 +340,7 @@ knee
 # free-threaded Python (lesson 3) is installed, the next cell times crews of threads there:
 
 # %% tags=["nbval-ignore-output"]
-from lessons.props.free_threaded import run_without_gil
+from sidebyside.programs.free_threaded import run_without_gil
 
 run_without_gil("overheads/how_many_workers.py", "--threads", "--rounds", 2)
 
