@@ -450,10 +450,10 @@ from parallel_by_hand.capstone import experts_rung
 
 show(experts_rung.expert_parallel)
 _, trail_of_experts = climb_first(steps=5, size=experts_rung.EXPERTS_MODEL)
-print("predicted, sent and state:", experts_rung.predict_experts(trail_of_experts))
+print("bytes sent, and of state:", experts_rung.predict_experts(trail_of_experts))
 ranks = experts_rung.climb_experts(trail_of_experts)
-print("counted: ", *((rank.cost.sent, rank.cost.state) for rank in ranks))
-print("within 1e-05:", all(gap <= 1e-5 for rank in ranks for gap in rank.gaps))
+print("counted on both ranks:   ", *((r.cost.sent, r.cost.state) for r in ranks))
+print("equal within 1e-05:", all(gap <= 1e-5 for rank in ranks for gap in rank.gaps))
 
 # %% [markdown]
 # **The routers of one process predict every byte that two ranks of experts send.** A
