@@ -1,5 +1,6 @@
 """A rung for lesson 16d's experts, predicted from the routers of one process."""
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -17,7 +18,6 @@ from parallel_by_hand.experts.expert_layer import (
 from sidebyside import run_ranks
 
 EXPERTS_MODEL = SMALL_MODEL._replace(experts=4)
-COUNT = 8  # bytes: an int64
 
 
 def expert_parallel(training, mesh) -> None:
@@ -35,8 +35,8 @@ def expert_parallel(training, mesh) -> None:
 def predict_experts(trail: Tensor) -> tuple[int, int]:
     """What each of two ranks sends in the second step, and its state, both in bytes.
 
-    `trail[0]` is the model before that step, so its routers say which choices of the
-    first or of the second half of the tokens are experts of the other rank.
+    `trail[0]` is the model before that step. Its routers say which tokens of one half
+    of the batch visit experts of the other rank.
     """
     model = make_language_model(EXPERTS_MODEL, trail.dtype)
     nn.utils.vector_to_parameters(trail[0], model.parameters())
@@ -46,13 +46,13 @@ def predict_experts(trail: Tensor) -> tuple[int, int]:
         if isinstance(layer, ExpertLayer):
             first, second = layer.chosen.chunk(2)
             crossing += int((first >= half).sum() + (second < half).sum())
-            counts += 2 * half + half  # an all-gather of all, then each its own
+            counts += 2 * half + half  # of all experts, then of the other rank's
     shared = sum(p.numel() for n, p in model.named_parameters() if not is_expert(n))
     total, item = trail.shape[1], trail.itemsize
     # a row, an answer and their gradients: two of these four from each rank
     visits = 2 * crossing * EXPERTS_MODEL.width
     state = 3 * (shared + (total - shared) // 2) * item
-    return (shared + visits) * item + counts * COUNT, state
+    return (shared + visits) * item + counts * torch.int64.itemsize, state
 
 
 def climb_experts(
