@@ -49,8 +49,9 @@ def test_without_balance_one_rank_has_most_of_the_work(runs):
 
 def test_dropped_choices_are_those_above_the_capacity_of_their_step():
     choices = torch.tensor([[6, 2], [4, 4]])
-    assert share_dropped(TextRun([], choices, choices), 1) == pytest.approx(2 / 16)
-    assert share_dropped(TextRun([], choices, choices), 1.25) == pytest.approx(1 / 16)
+    run = TextRun([], choices, choices, busiest=0.5)
+    assert share_dropped(run, 1) == pytest.approx(2 / 16)
+    assert share_dropped(run, 1.25) == pytest.approx(1 / 16)
 
 
 def test_each_character_is_counted_with_its_k_experts(runs):
