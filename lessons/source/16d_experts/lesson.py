@@ -133,7 +133,7 @@ draw_shares({way: shares[way] for way in ("nothing", "loss", "bias")})
 # %% [markdown]
 # **Both ways keep all eight busy, and change the text's loss by less than 0.05.** The
 # loss is no lower: in 200 steps, eight busy experts learn no more here than two or
-# three. By chance, a text's busiest expert would have 18 %: balanced, it has little
+# three. By chance, a text's busiest expert would have 18.5 %: balanced, it has little
 # more. The loss of each text, at that weight, changes nothing here: over six seeds
 # `V3` has 19.7 % on average, the bias alone 19.9 %.
 #
