@@ -100,9 +100,8 @@ draw_shares({"nothing": shares["nothing"]})
 
 # %% [markdown]
 # **Left alone, the router gives most of its choices to two of the eight experts.** With
-# three other seeds the two favourites had 54 %, 80 % and 82 %. Most of the other
-# experts answer hardly any token, and take up memory all the same. There are two
-# remedies.
+# three other seeds the two favourites had 54 %, 80 % and 82 %. Most others answer
+# hardly any token, and take up memory all the same. There are two remedies.
 #
 # The **balancing loss** is added to the loss of the text, with a small weight. $f_e$ is
 # expert $e$'s share of the choices, $P_e$ its mean share of the scores:
@@ -133,9 +132,8 @@ draw_shares({way: shares[way] for way in ("nothing", "loss", "bias")})
 # %% [markdown]
 # **Both ways keep all eight busy, and change the text's loss by less than 0.05.** The
 # loss is no lower: in 200 steps, eight busy experts learn no more here than two or
-# three. By chance, a text's busiest expert would have 18.5 %: balanced, it has little
-# more. The loss of each text, at that weight, changes nothing here: over six seeds
-# `V3` has 19.7 % on average, the bias alone 19.9 %.
+# three. By chance, a text's busiest expert would have 18.5 %. `V3`'s loss of each text
+# changes nothing here: over six seeds the mean is 19.7 %, with the bias alone 19.9 %.
 #
 # What do they learn? If characters meant nothing to the router, any two experts would
 # have 25 % of a character's choices. With the bias, its two favourites have:
@@ -573,8 +571,8 @@ reveal("16d-hot", max(loads), computed=True)
 draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
-# **The step takes as long as the busiest rank's share.** A repair would not help: the
-# machine is sound, and the router made the rank slow.
+# **The step takes as long as the busiest rank's share.** The machine
+# is sound: the router made the rank slow.
 
 # %% [markdown] tags=["instructor"]
 # ## The block of today: 5 minutes
