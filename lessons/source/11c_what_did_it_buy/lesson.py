@@ -311,7 +311,8 @@ for where, wire in wires.items():
 # ## The profiler: 12 minutes
 #
 # Save a trace with the demo and open it in Perfetto on the projector: zoom into one
-# layer of backward, then look for the messages. They are on threads of their own.
+# layer of backward, then look for the messages. They are on threads of their own, and
+# our spans have a row of their own.
 
 # %% [markdown]
 # ## The profiler
