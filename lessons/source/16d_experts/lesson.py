@@ -571,8 +571,8 @@ reveal("16d-hot", max(loads), computed=True)
 draw_timelines(pictures, stamp="simulated")
 
 # %% [markdown]
-# **The step takes as long as the busiest rank's share.** The machine
-# is sound: the router made the rank slow.
+# **The step takes as long as the busiest rank's share.** The machine is sound: the
+# router made the rank slow.
 
 # %% [markdown] tags=["instructor"]
 # ## The block of today: 5 minutes
