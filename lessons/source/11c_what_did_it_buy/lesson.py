@@ -101,11 +101,11 @@ from lessons.props.what_did_it_buy import draw_scaling
 draw_scaling(speeds, machine().capacity(2))
 
 # %% [markdown]
-# What do you see? On two quiet cores we expect a gain for the convolutions, and a loss
-# for the deep network, whose messages are as long with half the samples as with all. A
-# batch that grows gives a rank more to compute for the same messages. But that is
-# another training, with fewer and larger steps. The threads of one process meet after
-# each operation that they share, so a busy machine can slow them down most.
+# On two quiet cores we expect a gain for the convolutions, and a loss for the deep
+# network, whose messages are as long with half the samples. A batch that grows gives a
+# rank more to compute for the same messages, but is another training, with fewer and
+# larger steps. Threads meet after each operation that they share, so a busy machine
+# can slow them down most.
 
 # %% [markdown]
 # ### And the learning rate?
@@ -220,10 +220,10 @@ for name, found in parts.items():
 
 # %% [markdown]
 # The percentage is the miss of the prediction with overlap. What does it leave out?
-# With gloo, messages are moved and added up by the cores that compute, so overlap hides
-# waiting and not that work. Two messages can travel at once. And ranks wait for each
-# other, most of all on a busy machine. With NCCL only a small part of a GPU is busy
-# with messages. Lesson 19b predicts published runs, and prints its misses too.
+# With gloo, the cores that compute also move and add up messages, so overlap hides
+# waiting and not that work. Two messages can travel at once. Ranks wait for each other,
+# most of all on a busy machine. With NCCL, messages take a small part of a GPU. Lesson
+# 19b prints its misses for published runs.
 
 # %% [markdown]
 # ## Choose the bucket
@@ -247,11 +247,10 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 
 # %% [markdown]
 # A prediction needs no trial for each size, and its parts say why one is better. Does
-# the measured order agree with it? With gloo on two cores we saw the opposite: the
-# fewer messages, the faster. The cores that compute carry the bytes as well, so overlap
-# hides little, and each message interrupts them once more. A prediction that misses the
-# order has left out a cause. Where something else carries the bytes, as on 11b's paced
-# link, overlap does hide them.
+# the measured order agree? With gloo on two cores we saw the opposite: the fewer
+# messages, the faster. Each message interrupts the cores that compute, and overlap
+# hides little there. A prediction that misses the order has left out a cause. Where
+# something else carries the bytes, as on 11b's paced link, overlap does hide them.
 
 # %% [markdown] tags=["instructor"]
 # ## Seven billion parameters: 6 minutes
@@ -264,7 +263,7 @@ print(f"the prediction chooses buckets of {min(costs, key=costs.get) / 1e6:.1f} 
 # %% [markdown]
 # ## Seven billion parameters
 #
-# The same arithmetic for a size that we cannot run: all is computed, nothing measured.
+# The same arithmetic for a size that we cannot run: computed, not measured.
 # Gradients in bf16 are 14 GB. A ring carries 2 (N − 1)/N times that (lesson 10b), and:
 #
 # * an H100 does 4 · 10¹⁴ operations per second, about what Llama 3 405B reached
@@ -312,24 +311,26 @@ for where, wire in wires.items():
 # ## The profiler: 12 minutes
 #
 # Save a trace with the demo and open it in Perfetto on the projector: zoom into one
-# layer of backward, then look for the messages. They are on threads of their own.
+# layer of backward, then look for the messages. They are on threads of their own, and
+# our spans have a row of their own.
 
 # %% [markdown]
 # ## The profiler
 #
 # Our timeline shows what we marked. A **profiler** notes every operation, with its
-# thread, in a trace. This is torch's, around the last of a few steps:
+# thread, in a trace. Here are torch's and our timeline of the same step; the phases are
+# marked in both:
 #
 # ```python
-# with profile(activities=[ProfilerActivity.CPU]) as profiler:
-#     step()
+# with profile(activities=[ProfilerActivity.CPU]) as profiler, Timeline() as timeline:
+#     with record_function("forward"), span("forward"):
+#         loss = cross_entropy(model(images), labels)
+#     ...
 # profiler.export_chrome_trace("trace.json")
 # ```
 #
-# `record_function("forward")` marks a span in it, as our `span` does.
-#
-# We profile two steps of the deep network in each rank. With buckets of 2 MiB they send
-# twelve messages. How many of these does the trace show on the thread that computes?
+# Two steps of the deep network, with buckets of 2 MiB, send twelve messages. How many
+# of them does the trace show on the thread that computes?
 
 # %%
 guess("11c-thread", None, "How many of the twelve are on the thread that computes?")
@@ -356,18 +357,27 @@ for name in names:
 # and may lie inside each other: `aten::linear` contains `aten::addmm`. The products of
 # backward are `aten::mm`. `profiler.key_averages().table()` is such a table of all names.
 #
-# We draw what was computed, in three colours, and the messages below it:
+# We draw each rank's spans, below them what it computed, in the same colours, and its
+# messages:
 
 # %%
 from parallel_by_hand.ddp.step_traces import timeline_of_traces
 from sidebyside import draw_timelines
 
-draw_timelines({"two steps": timeline_of_traces(well)})
+for kind in ("span", "record_function"):
+    backward = [e for e in well[0] if e.kind == kind and e.name == "backward"]
+    inside = [m for m in messages for b in backward if b.start < m.start < b.end]
+    print(f"{kind}: backward {len(backward)} times", end=", ")
+    print(f"{len(inside)} messages begin inside", end=", ")
+    print(f"the first ends after {min(b.end for b in backward):.2f} ms")
+draw_timelines({"two steps": timeline_of_traces(well, spans=True)})
 
 # %% [markdown]
-# A message is hidden while its rank computes above it, and exposed while its rank is
-# grey. Noting so many events costs time of its own: take speeds from a step without a
-# profiler, and causes from a trace.
+# `record_function` marks the same spans in the trace as our `span`: backward, without a
+# gap. **Only the trace shows the twelve messages inside backward, on other threads**,
+# and when nothing is computed. A message is hidden while its rank computes above it,
+# and exposed while its rank is grey. A profiler costs time: take speeds from a step
+# without one, and causes from a trace.
 
 # %% [markdown]
 # ## Exercise 2: what is exposed

@@ -13,6 +13,7 @@ from parallel_by_hand.ddp.ddp_from_scratch import (
 )
 from parallel_by_hand.ddp.step_speed import NETWORKS, step_of
 from parallel_by_hand.ddp.step_traces import profile_step
+from sidebyside import span
 
 LATE = 0.06  # seconds of a nap
 ILLNESSES = ("starving loader", "one bucket", "straggler", "waits for each message")
@@ -39,7 +40,7 @@ def trace_of_program(illness: str = "none") -> dict:
 
     @contextmanager
     def mark(phase: str):
-        with record_function(phase):
+        with record_function(phase), span(phase):
             if phase == "forward" and illness == "straggler" and rank == 1:
                 sleep(LATE)
             yield

@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from parallel_by_hand.collectives.eight_collectives import finished
 from parallel_by_hand.ddp.ddp_from_scratch import DistributedDataParallel
 from sidebyside import device, load_digits
 
@@ -180,13 +181,6 @@ class StepParts(NamedTuple):
         return computing + sum(travel), computing + predicted_wait(self.ready, travel)
 
 
-class _NoMessage:
-    """Stands in for a message that has arrived."""
-
-    def wait(self) -> None:
-        pass
-
-
 def measure_parts(network: str, rounds: int = 9) -> StepParts:
     """Runs in each rank: the parts of a step on its share of the batch, as medians.
 
@@ -196,10 +190,10 @@ def measure_parts(network: str, rounds: int = 9) -> StepParts:
     make, batch = NETWORKS[network]
     moments, sizes = [], []
 
-    def note(message: torch.Tensor) -> _NoMessage:
+    def note(message: torch.Tensor) -> torch.futures.Future:
         moments.append(now())
         sizes.append(message.nbytes)
-        return _NoMessage()
+        return finished()
 
     replica = DistributedDataParallel(make(), 1, all_reduce=note)  # a bucket for each
     step = step_of(replica, batch // dist.get_world_size(), dist.get_rank())

@@ -91,7 +91,8 @@ def _gradients(layer: ExpertLayer) -> ExpertLayer:
     """The layer with its gradients in place of its parameters."""
     for parameter in layer.parameters():
         parameter.data = parameter.grad
-    layer.balance = layer.balance.detach()  # else the layer cannot be copied
+    layer.shares = layer.shares.detach()  # else the layer cannot be copied
+    layer.balance = layer.balance.detach()
     return layer
 
 

@@ -79,13 +79,15 @@ class Limits(NamedTuple):
 class ExpertLayer(nn.Module):
     """x + the answers of k of E gated MLPs to norm(x), for each token.
 
-    After a forward, `chosen` has each token's experts, `choices` how often each expert
-    was chosen, `kept` how many choices of this rank each expert took, and `balance` is
-    the balancing loss. `group`, a process group, shares the experts; None: this rank
-    has all of them, or its neurons of all of them (`enter` and `leave`).
+    After a forward, `chosen` has each token's experts, `shares` its scores divided by
+    their sum, `choices` how often each expert was chosen, `kept` how many choices of
+    this rank each expert took, and `balance` is the balancing loss. `group`, a process
+    group, shares the experts; None: this rank has all of them, or its neurons of all of
+    them (`enter` and `leave`).
     """
 
     chosen: Tensor
+    shares: Tensor
     choices: Tensor
     kept: Tensor
     balance: Tensor
@@ -124,6 +126,7 @@ class ExpertLayer(nn.Module):
             capacity = ceil(self.limits.factor * int(counts.sum()) / experts)
         places, self.kept = dispatch(routing.chosen, experts, capacity, before)
         self.chosen, self.choices = routing.chosen, counts
+        self.shares = routing.shares
         self.balance = balance_loss(routing.shares, counts)
         return places
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Routing(NamedTuple):
@@ -54,6 +55,17 @@ def balance_loss(shares: Tensor, choices: Tensor) -> Tensor:
     have. Source: Fedus et al., Switch Transformers, 2021, equation 4.
     """
     return len(choices) * (choices / choices.sum() * shares.mean(0)).sum()
+
+
+def sequence_balance_loss(shares: Tensor, k: int) -> Tensor:
+    """The mean of `balance_loss` over sequences; `shares` is (sequences, tokens, E).
+
+    It counts the k highest scores of each token without the bias. Source: DeepSeek-V3
+    technical report, 2024, equations 17 to 20.
+    """
+    experts = shares.shape[-1]
+    chosen = F.one_hot(shares.topk(k).indices, experts).sum(2).float()
+    return (experts / k * chosen.mean(1) * shares.mean(1)).sum(1).mean()
 
 
 def move_bias(bias: Tensor, choices: Tensor, speed: float) -> None:

@@ -1,6 +1,7 @@
 """A small language model with experts that guesses Moby-Dick's next character."""
 
 from functools import cache
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from parallel_by_hand.experts.expert_layer import ExpertLayer, Limits
-from parallel_by_hand.experts.routing import move_bias
+from parallel_by_hand.experts.routing import move_bias, sequence_balance_loss
 from parallel_by_hand.experts.todays_block import GroupedAttention
 from sidebyside import device, load_moby_dick, run_ranks
 
@@ -58,26 +59,36 @@ class TextRun(NamedTuple):
     losses: list[float]
     choices: Tensor  # (steps, experts)
     by_character: Tensor  # (characters, experts), in the last 20 steps
+    busiest: float  # the mean share of an excerpt's busiest expert, in those steps
 
 
-WAYS = {"nothing": (0.0, 0.0), "loss": (0.02, 0.0), "bias": (0.0, 0.01)}
-"""What balances the experts: the weight of the loss, the speed of the bias."""
+WAYS = {
+    "nothing": (0.0, 0.0, 0.0),
+    "loss": (0.02, 0.0, 0.0),
+    "bias": (0.0, 0.01, 0.0),
+    "V3": (0.0, 0.01, 0.0001),
+}
+"""What balances the experts: the weight of the loss, the speed of the bias, the weight
+of the loss of sequences."""
 
 
 def train_text_experts(way: str, steps: int = 200) -> TextRun:
     """The whole model on this rank, balanced in one of the `WAYS`."""
-    weight, speed = WAYS[way]
+    weight, speed, sequence_weight = WAYS[way]
     torch.manual_seed(0)
     model = TextExperts().to(device())
     layer, adam = model.layer, torch.optim.Adam(model.parameters(), lr=0.01)
     layer.limits = Limits(per_rank=True)  # others may train other models
-    losses, choices = [], []
+    losses, choices, busiest = [], [], []
     by_character = torch.zeros(len(moby_dick_tokens()[0]), 8, dtype=torch.long)
     for step in range(steps):
         tokens, following = text_excerpts(step)
         loss = F.cross_entropy(model(tokens).flatten(0, 1), following.flatten())
+        in_excerpts = layer.shares.unflatten(0, tokens.shape)
+        balance = weight * layer.balance
+        balance += sequence_weight * sequence_balance_loss(in_excerpts, layer.router.k)
         adam.zero_grad()
-        (loss + weight * layer.balance).backward()
+        (loss + balance).backward()
         adam.step()
         move_bias(layer.router.bias, layer.choices, speed)
         losses.append(loss.item())
@@ -87,7 +98,9 @@ def train_text_experts(way: str, steps: int = 200) -> TextRun:
             ones = torch.ones_like(readers)
             pairs = readers.flatten(), layer.chosen.cpu().flatten()
             by_character.index_put_(pairs, ones.flatten(), accumulate=True)
-    return TextRun(losses, torch.stack(choices), by_character)
+            in_excerpts = F.one_hot(layer.chosen.view(len(tokens), -1), 8).float()
+            busiest.append(in_excerpts.mean(1).amax(1).mean().item())
+    return TextRun(losses, torch.stack(choices), by_character, fmean(busiest))
 
 
 def train_all_ways(steps: int = 200) -> dict[str, TextRun]:

@@ -11,13 +11,13 @@ from time import sleep
 import torch.distributed as dist
 from torch import Tensor
 
+from parallel_by_hand.collectives.eight_collectives import finished
 from parallel_by_hand.ddp.overlap import SlowLink
 from parallel_by_hand.sharding.flat_shards import (
     own_shard,
     ring_all_gather,
     ring_reduce_scatter,
 )
-from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 
 
 def _shards_of(flat: Tensor, group=None) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from parallel_by_hand.collectives.eight_collectives import finished
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.model_parallel.transformer_block import (
     BlockCost,
@@ -22,7 +23,6 @@ from parallel_by_hand.sharding.measured_ledger import (
 )
 from parallel_by_hand.sharding.shard_links import RingLink
 from parallel_by_hand.sharding.zero_3 import ZeRO3
-from parallel_by_hand.tensor_parallel.messages_of_ours import finished
 from sidebyside import MessageMeter, device
 
 

@@ -21,7 +21,8 @@ def traces() -> dict[str, list[Events]]:
 
 
 def of(events: Events, what: str) -> Events:
-    """The events of this kind or name, in order."""
+    """The events of this kind or name in the profiler's own trace, in order."""
+    events = [event for event in events if event.kind != "span"]
     found = [event for event in events if what in (event.kind, event.name)]
     return sorted(found, key=lambda event: event.start)
 

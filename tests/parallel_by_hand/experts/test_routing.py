@@ -10,6 +10,7 @@ from parallel_by_hand.experts.routing import (
     combine,
     dispatch,
     move_bias,
+    sequence_balance_loss,
 )
 
 
@@ -53,6 +54,18 @@ def test_the_balancing_loss_is_1_if_all_are_chosen_equally_often():
     assert loss.item() == pytest.approx(2.8)
     loss.backward()  # only the score of what was chosen counts
     torch.testing.assert_close(shares.grad, torch.tensor([[4.0, 0, 0, 0]]))
+
+
+def test_the_loss_of_sequences_is_the_mean_of_each_ones_balancing_loss():
+    one = [[0.7, 0.1, 0.1, 0.1], [0.4, 0.2, 0.2, 0.2]]  # both choose expert 0
+    other = [[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]]
+    shares = torch.tensor([one, other])
+    losses = [sequence_balance_loss(each[None], 1).item() for each in shares]
+    assert losses == pytest.approx([4 * 0.55, 2 * 0.4 + 2 * 0.4])
+    assert sequence_balance_loss(shares, 1).item() == pytest.approx(1.9)
+    choices = choices_of_experts(shares[0].topk(2).indices, 4)
+    expected = balance_loss(shares[0], choices)
+    torch.testing.assert_close(sequence_balance_loss(shares[:1], 2), expected)
 
 
 CHOSEN = torch.tensor([[0, 1], [0, 2], [0, 1]])

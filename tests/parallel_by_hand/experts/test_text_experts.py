@@ -22,9 +22,14 @@ def runs() -> dict[str, TextRun]:
 
 def test_without_balance_two_experts_get_most_choices(runs):
     assert shares_of_experts(runs["nothing"]).topk(2).values.sum() > 0.5
-    for way in ("loss", "bias"):
+    for way in ("loss", "bias", "V3"):
         shares = shares_of_experts(runs[way])
         assert shares.min() > 0.06 and shares.max() < 0.2
+
+
+def test_balanced_experts_share_each_text_nearly_as_by_chance(runs):
+    assert runs["nothing"].busiest > 0.4
+    assert all(0.17 < runs[way].busiest < 0.25 for way in ("loss", "bias", "V3"))
 
 
 def test_balance_does_not_spoil_the_loss(runs):
@@ -49,8 +54,9 @@ def test_without_balance_one_rank_has_most_of_the_work(runs):
 
 def test_dropped_choices_are_those_above_the_capacity_of_their_step():
     choices = torch.tensor([[6, 2], [4, 4]])
-    assert share_dropped(TextRun([], choices, choices), 1) == pytest.approx(2 / 16)
-    assert share_dropped(TextRun([], choices, choices), 1.25) == pytest.approx(1 / 16)
+    run = TextRun([], choices, choices, busiest=0.5)
+    assert share_dropped(run, 1) == pytest.approx(2 / 16)
+    assert share_dropped(run, 1.25) == pytest.approx(1 / 16)
 
 
 def test_each_character_is_counted_with_its_k_experts(runs):
