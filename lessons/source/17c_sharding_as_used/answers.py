@@ -234,7 +234,7 @@ def the_last_again(model, losses, gathers, scatters):
 
 @wrong(
     "17c-switches",
-    advice="followed by its own backward",
+    advice="after each its own backward",
     note="All forwards first: a block that is still whole then is gathered less often.",
 )
 def forwards_first(model, losses, gathers, scatters):
