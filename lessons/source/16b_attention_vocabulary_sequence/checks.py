@@ -86,8 +86,7 @@ def _expect_cross_entropy_number(
         got = got.reshape(())
     think = "what is subtracted: by each rank the same number, and from which logits"
     if case.level:
-        think = "the label's logit: whose word the label is, and what the others add; "
-        think += "and the mean, in which all positions count alike"
+        think = "the label's logit: whose word the label is, what others add; the mean"
     if case.scale == 0:
         think = "the logarithm of a sum over all words: what every rank adds to it"
     if ranks == 1 and (case.level or case.scale == 0):

@@ -180,8 +180,7 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
     cost, fewest = _seconds(layers, chosen), _seconds(layers, best)
     expect(
         cost == fewest,
-        got=f"{got}, which costs {cost} seconds; {fewest} are enough, with at most "
-        f"{_peak(layers, best)} bytes",
+        got=f"{got}: {cost} s; {fewest} s are enough, in {_peak(layers, best)} bytes",
         think="what memory holds at each layer; also choices that fill the budget fit, "
         "and a rule of thumb misses some",
     )

@@ -108,8 +108,7 @@ def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
     expect(
         notes.order == [f"{way} {part}" for part in range(case.parts) for way in ways],
         got=", ".join(notes.order),
-        think="what is asked for: each function is called once, in order, and after "
-        "each its own backward",
+        think="what is asked for: each function once, in order, and then its backward",
     )
     expect(
         notes.scatters == case.scatters,
@@ -127,8 +126,7 @@ def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
         got=f"gradients that are {notes.factor:.2f} times the right ones"
         if abs(notes.factor - 1) > 0.01
         else f"gradients that are off by {notes.gap:.2g}",
-        think="what is sent: the sum of all parts' gradients, as they are, and so "
-        "after which backward",
+        think="what is sent: the sum of all parts as it is; and after which backward",
     )
     expect(
         not notes.late,
