@@ -93,14 +93,28 @@ class ReceivesIntoTheActivations(Sends):
 
 @wrong(
     "14a-send",
-    advice="3 ranks|exactly one",
-    note="Written for the two ranks of the lesson; in a chain of three, rank 1 sends "
-    "to itself.",
+    advice="given as `target`",
+    note="Written for the two ranks of the lesson, where rank 0 sends.",
 )
 class AlwaysToRankOne(Sends):
     @staticmethod
     def forward(ctx, leaving, target):
         return Sends.forward(ctx, leaving, 1)
+
+
+@wrong(
+    "14a-send",
+    advice="shape of what travels",
+    note="`ctx` belongs to one call, the class to all: the next call overwrites it.",
+)
+class NotesOnTheClass(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, leaving, target):
+        return Sends.forward(NotesOnTheClass, leaving, target)
+
+    @staticmethod
+    def backward(ctx, one):
+        return Sends.backward(NotesOnTheClass, one)
 
 
 @right("14a-send")
@@ -318,7 +332,7 @@ def both_send_first(weight, peer):
 
 @wrong(
     "14a-tied",
-    advice="the sum, or the mean",
+    advice="the sum or the mean",
     note="As for replicas in lesson 9. But here both uses belong to one network.",
 )
 def takes_the_mean(weight, peer):

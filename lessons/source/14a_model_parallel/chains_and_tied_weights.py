@@ -6,14 +6,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from parallel_by_hand.model_parallel.cut_messages import ReceiveForward
+from parallel_by_hand.model_parallel.cut_messages import receive_across_cut
 from sidebyside import MessageMeter, device
 
 
 class ChainNotes(NamedTuple):
-    """What one rank saw: the gradient of its weight, and what was sent."""
+    """What one rank saw: the gradient of each shape's weight, and what was sent."""
 
-    gradient: Tensor
+    gradients: list[Tensor | None]
     meter: MessageMeter
     unchanged: bool
 
@@ -32,40 +32,41 @@ def work_of_chain(entering: Tensor, weight: Tensor) -> Tensor:
 def chain_in_one_piece(shape: tuple[int, ...], ranks: int) -> list[Tensor]:
     """The gradient of each rank's weight, without any message."""
     x, *weights = chain_inputs(shape, ranks)
-    for weight in weights:
+    for weight in reversed(weights):
         x = work_of_chain(x, weight.requires_grad_())
     x.square().sum().backward()
     return [weight.grad for weight in weights]
 
 
-def try_send_forward(send_forward: type, shapes: list[tuple]) -> list[ChainNotes]:
-    """Runs in each rank: the learner's class, and ours on the other side."""
-    return [_try_chain(send_forward, shape) for shape in shapes]
-
-
-def _try_chain(send_forward: type, shape: tuple[int, ...]) -> ChainNotes:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    x, *weights = (tensor.to(device()) for tensor in chain_inputs(shape, ranks))
-    weight = weights[rank].requires_grad_()
-    dist.barrier()  # nobody is still busy with the shape before
+def try_send_forward(send_forward: type, shapes: list[tuple]) -> ChainNotes:
+    """Runs in each rank: the learner's class, and ours on the other side. All shapes
+    go forward, from the last rank to the first, before a gradient comes back."""
     with MessageMeter() as meter:
-        if rank > 0:
-            anchor = torch.zeros((), device=device(), requires_grad=True)
-            x = ReceiveForward.apply(anchor, shape, rank - 1)
-        leaving = work_of_chain(x, weight)
-        before = leaving.detach().clone()
-        if rank == ranks - 1:
-            end = leaving.square().sum()
-        else:
-            end = send_forward.apply(leaving, rank + 1)
-            known = isinstance(end, Tensor) and end.requires_grad
-            size = tuple(end.shape) if isinstance(end, Tensor) else None
-            if size != () or not known:
-                kind = type(end).__name__
-                raise RuntimeError(_what_is_wrong_with_token(kind, size, known))
-        end.backward()
-    gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    return ChainNotes(gradient.cpu(), meter, torch.equal(leaving, before))
+        chains = [_begin_chain(send_forward, shape) for shape in shapes]
+        for *_, end in reversed(chains):
+            end.backward()
+    unchanged = all(torch.equal(leaving, before) for _, leaving, before, _ in chains)
+    return ChainNotes([weight.grad for weight, *_ in chains], meter, unchanged)
+
+
+def _begin_chain(send_forward: type, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """This rank's weight, its activations, a copy of them, and what to go back from."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    x, *weights = chain_inputs(shape, ranks)
+    weight = weights[rank].requires_grad_()
+    x = x.to(device()) if rank == ranks - 1 else receive_across_cut(shape, rank + 1)
+    leaving = work_of_chain(x, weight.to(device()))
+    before = leaving.detach().clone()
+    if rank == 0:
+        end = leaving.square().sum()
+    else:
+        end = send_forward.apply(leaving, rank - 1)
+        known = isinstance(end, Tensor) and end.requires_grad
+        size = tuple(end.shape) if isinstance(end, Tensor) else None
+        if size != () or not known:
+            kind = type(end).__name__
+            raise RuntimeError(_what_is_wrong_with_token(kind, size, known))
+    return weight, leaving, before, end
 
 
 def _what_is_wrong_with_token(kind: str, size: tuple | None, known: bool) -> str:

@@ -6,7 +6,11 @@ from itertools import combinations, pairwise
 import torch
 
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
+from sidebyside.exercises.rank_trials import (
+    expect_single_messages,
+    expect_tensor,
+    run_trial,
+)
 
 from .chains_and_tied_weights import (
     TIED_SHAPES,
@@ -29,46 +33,45 @@ CROSSING = [(4, 6), (3, 2, 5), (200, 300)]
 )
 def check_14a_send(send_forward):
     for ranks in 2, 3, 5:
-        think = "what this line needs: the shape of what travels, one number to "
-        think += "return, and one gradient for each input"
-        with trying(f"SendForward.apply between {ranks} ranks", think=think):
-            notes = run_trial(try_send_forward, send_forward, CROSSING, ranks=ranks)
-        for shape, of_ranks in zip(CROSSING, zip(*notes, strict=True), strict=True):
-            _expect_chain(shape, of_ranks)
+        think = "what this line needs: the rank that is given as `target`, the shape "
+        think += "of what travels, one number to return, one gradient for each input"
+        call = f"SendForward.apply(leaving, target) in {ranks} ranks, each to the one "
+        call += f"before it, of shapes {CROSSING}, and then all their backwards"
+        with trying(call, think=think) as expect:
+            of_ranks = run_trial(try_send_forward, send_forward, CROSSING, ranks=ranks)
+            _expect_chains(expect, of_ranks)
 
 
-def _expect_chain(shape: tuple[int, ...], of_ranks) -> None:
-    ranks, size = len(of_ranks), torch.zeros(shape).nbytes
-    with trying(f"SendForward.apply of shape {shape}, {ranks} ranks") as expect:
-        whole = chain_in_one_piece(shape, ranks)
-        for rank, notes in enumerate(of_ranks):
-            expect(
-                notes.unchanged,
-                got=f"other activations on rank {rank} than before",
-                think="what else uses the activations, until backward has ended: the "
-                "layers in front",
-            )
-            expect(
-                torch.allclose(notes.gradient, whole[rank], rtol=1e-4, atol=1e-4),
-                got=f"on rank {rank}, another gradient than in one piece",
-                think="what `backward` returns: the gradient that has arrived, and "
-                "nothing added or divided",
-            )
-            sent = {r: size for r in (rank - 1, rank + 1) if 0 <= r < ranks}
-            meter, messages = notes.meter, len(sent)
-            expect(
-                not meter.collectives and meter.sent_to == sent,
-                got=f"rank {rank} sent {meter.sent_to} bytes (by rank) and called "
-                f"{list(meter.collectives)}; {sent} was enough, point to point",
-                think="what has to travel: the activations once, their gradient once",
-            )
-            expect(
-                meter.messages_sent == meter.messages_received == messages
-                and not meter.not_awaited,
-                got=f"{meter.messages_sent} messages sent by rank {rank}, "
-                f"{meter.not_awaited} of them not waited for; needed: {messages}",
-                think="what isend and irecv give back, and when it is done",
-            )
+def _expect_chains(expect, of_ranks) -> None:
+    ranks, size = len(of_ranks), sum(torch.zeros(shape).nbytes for shape in CROSSING)
+    for rank, notes in enumerate(of_ranks):
+        expect(
+            notes.unchanged,
+            got=f"other activations on rank {rank} than before",
+            think="what else uses the activations, until backward has ended: the "
+            "layers in front",
+        )
+        for shape, gradient in zip(CROSSING, notes.gradients, strict=True):
+            whole = chain_in_one_piece(shape, ranks)[rank]
+            think = "what `backward` returns: the gradient that has arrived, and "
+            think += "nothing added or divided"
+            where = f"on rank {rank}, shape {shape}, the gradient of its weight"
+            expect_tensor(expect, where, gradient, whole, think, 1e-4)
+        sent = {r: size for r in (rank - 1, rank + 1) if 0 <= r < ranks}
+        meter, messages = notes.meter, len(CROSSING) * len(sent)
+        expect(
+            not meter.collectives and meter.sent_to == sent,
+            got=f"rank {rank} sent {meter.sent_to} bytes (by rank) and called "
+            f"{list(meter.collectives)}; {sent} was enough, point to point",
+            think="what has to travel: the activations once, their gradient once",
+        )
+        expect(
+            meter.messages_sent == meter.messages_received == messages
+            and not meter.not_awaited,
+            got=f"{meter.messages_sent} messages sent by rank {rank}, "
+            f"{meter.not_awaited} of them not waited for; needed: {messages}",
+            think="what isend and irecv give back, and when it is done",
+        )
 
 
 # 14a-balanced-cut ---------------------------------------------------------------------
@@ -82,7 +85,7 @@ CUTS = [  # times, sends, memory, devices, limit, and what a wrong list overlook
         ONES,
         2,
         5,
-        "one slow layer: a device is slow because of it",
+        "the slowest device, not the sum of all: one slow layer may fill one",
     ),
     (FOUR[0], FREE[:4], ONES[:4], 2, 4, "what is left for the other devices"),
     ([*ONES[:4], 8], FREE, ONES, 2, 3, "the memory of each device"),
@@ -94,8 +97,8 @@ CUTS = [  # times, sends, memory, devices, limit, and what a wrong list overlook
     (*FOUR, 4, 1, "the form of the list"),
     ([5], [7], [2], 1, 2, "the form of the list"),
 ]
-EVERY_WAY = "whether every way that fits was compared, and for each device its layers "
-EVERY_WAY += "and its message, but none of the last device"
+EVERY_WAY = "whether every way that fits was compared, by the sum of each device's "
+EVERY_WAY += "layers and one message, its last layer's; the last device sends none"
 
 
 @exercise(
@@ -172,7 +175,8 @@ def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
     think = "the form of the answer: a list of numbers of layers, one for each device"
     expect(hasattr(got, "__len__") and len(got) == devices, got=got, think=think)
     expect(min(got) >= 1, got=got, think="what a device does that has no layer")
-    expect(sum(got) == layers, got=got, think=f"together {layers} layers, no more")
+    think = f"how many layers each device gets, of {layers} in all"
+    expect(sum(got) == layers, got=got, think=think)
     return [int(count) for count in got]
 
 
@@ -230,17 +234,10 @@ def _expect_tied(expect, total, holders: tuple, both: list) -> None:
             got=f"rank {rank} returned {notes.returned}",
             think="where the sum is to be: in `weight.grad`",
         )
-        expect(
-            not torch.allclose(notes.gradient * 2, total),
-            got=f"on rank {rank}, half of the sum",
-            think="what is asked for: the sum, or the mean",
-        )
-        expect(
-            torch.allclose(notes.gradient, total, rtol=1e-5, atol=1e-5),
-            got=f"on rank {rank}, another gradient than the sum",
-            think="what each holder has to know: its own gradient and the other one's. "
-            "Which of them is in the sum, and how often",
-        )
+        think = "what is asked for, the sum or the mean; and which of both gradients "
+        think += "is in it, how often"
+        where = f"on rank {rank}, weight.grad"
+        expect_tensor(expect, where, notes.gradient, total, think, 1e-5)
     for rank, peer, (_, meter, *_) in zip(holders, holders[::-1], both, strict=True):
         expect_single_messages(expect, rank, meter)
         expect(

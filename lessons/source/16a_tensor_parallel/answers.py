@@ -33,7 +33,7 @@ def backward_by_rows(gradient, x_part, rows):
 
 @wrong(
     "16a-row",
-    advice="how often the bias is counted",
+    advice="and the bias: once",
     note="The most common one. With one rank it is right.",
     given=with_forward,
 )
@@ -53,7 +53,7 @@ def no_sum(x_part, rows, bias):
 
 @wrong(
     "16a-row",
-    advice="when the summands are complete",
+    advice="1/N",
     note="As gradients are averaged in data parallel training.",
     given=with_forward,
 )

@@ -41,11 +41,11 @@ def _expect_inputs_kept(expect, notes: TensorParallelNotes) -> None:
 
 LAYERS = [RowLayerSize(3, 30, 4), RowLayerSize(1, 30, 1)]
 OF_ROWS = {
-    "the output": "how often the bias is counted, and when the summands are complete",
+    "the output": "how often each summand counts, and the bias: once, not N or 1/N",
     "gradient of bias": "how many samples use the bias, and what becomes of their "
-    "gradients. And the number of ranks: is the gradient of the output whole already",
+    "gradients. All ranks hold the bias, and the whole gradient of the output",
     "gradient of x_part": "which two factors made the output, and which of them is "
-    "transposed. And the number of ranks: is the gradient of the output whole already",
+    "transposed. Is there anything to divide, by samples or by ranks",
 }
 
 

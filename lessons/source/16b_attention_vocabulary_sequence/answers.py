@@ -36,7 +36,7 @@ def loss_of_shifted(shifted, labels, first, total_of=sum_over_ranks):
 
 @wrong(
     "16b-cross-entropy",
-    advice="each subtracts the same number first",
+    advice="by each rank the same number",
     note="Sums that have been scaled differently can't be added up.",
 )
 def loss_with_own_maximum(logits, labels, first):

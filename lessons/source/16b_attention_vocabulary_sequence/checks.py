@@ -84,16 +84,16 @@ def _expect_cross_entropy_number(
         shape = f"on rank {rank}, a loss of shape {tuple(got.shape)}"
         expect(got.numel() == 1, got=shape, think="the mean, over all positions")
         got = got.reshape(())
-    think = "whether each subtracts the same number first: which one"
-    if ranks == 1:
-        think = "the formula, its logarithm, signs and mean"
-    elif case.scale == 0:
+    think = "what is subtracted: by each rank the same number, and from which logits"
+    if case.level:
+        think = "the label's logit: whose word the label is, what others add; the mean"
+    if case.scale == 0:
         think = "the logarithm of a sum over all words: what every rank adds to it"
-    elif case.level:
-        think = "the label's logit: whose word the label is, and what the others add"
+    if ranks == 1 and (case.level or case.scale == 0):
+        think = "the formula, its logarithm, signs and mean"
     if isinstance(got, torch.Tensor) and not got.isfinite().all():
         think = "the largest number whose exponential is finite, and the smallest "
-        think += "whose exponential is not 0: which number all ranks subtract"
+        think += "whose exponential is not 0: what is subtracted at each position"
     expect_tensor(expect, f"on rank {rank}, the loss", got, expected, think, CLOSE)
 
 

@@ -240,6 +240,6 @@ def _thought_about_gradient(of_ranks, rank: int, number: int) -> str:
                 )
     if number == 0:
         think = "which keys have added to the gradient of this rank's queries, each "
-        return think + "once, and whether every call gets seen as it was given"
+        return think + "once, and whether every call gets the seen and gradient given"
     think = "where each rank's part of this gradient is made, how it gets here, and "
     return think + "what it is added to: parts of the same keys, or the same values"

@@ -53,13 +53,13 @@ def _expect_gather_free_step(
             f"unit has {notes.largest}",
             think="when a unit is freed: after each use",
         )
+        _expect_gather_calls(expect, rank, notes)
         expect(
             notes.gap < 1e-4,
             got=f"on rank {rank}, a shard of the gradient that is off by "
             f"{notes.gap:.2g}",
             think=_think_of_sharded_gradient(notes.factor, ranks),
         )
-        _expect_gather_calls(expect, rank, notes)
 
 
 THINK_OF_FAULT = {
@@ -102,8 +102,8 @@ BY_HAND = [(4, 1, 3), (4, 1, 2), (4, 1, 1)]
 @exercise("17b-which-layers")
 def check_17b_which_layers(layers_to_recompute):
     cases = [
-        (BY_HAND, 9),
         (BY_HAND, 12),
+        (BY_HAND, 9),
         (BY_HAND, 5),
         ([(6, 1, 5), (5, 1, 3), (5, 1, 3), (6, 0, 9)], 13),  # greedy pays more
         ([(6, 0, 5), (3, 0, 3), (3, 0, 3), (1, 0, 0)], 9),  # so does giving back
@@ -160,7 +160,7 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         return
     expect(
         isinstance(got, set | frozenset | list | tuple),
-        got=f"{got}, and {best or 'set()'} fits",
+        got=f"{got}, and {best or 'set()'} fits in {_peak(layers, best)} bytes",
         think="what memory holds at each layer; what is asked for: a set of indices",
     )
     places = [as_number(place) for place in got]
@@ -180,9 +180,9 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
     cost, fewest = _seconds(layers, chosen), _seconds(layers, best)
     expect(
         cost == fewest,
-        got=f"{got}, which costs {cost} seconds; {fewest} are enough",
-        think="which choices fit, also those that fill the budget, and which of these "
-        "is the cheapest: a rule of thumb misses some",
+        got=f"{got}: {cost} s; {fewest} s are enough, in {_peak(layers, best)} bytes",
+        think="what memory holds at each layer; also choices that fill the budget fit, "
+        "and a rule of thumb misses some",
     )
 
 

@@ -225,7 +225,7 @@ def mean_of_parts(model, losses, gathers, scatters):
 
 @wrong(
     "17c-switches",
-    advice="each function is called once",
+    advice="each function once",
     note="Runs a micro-batch once more for the last, sent backward.",
 )
 def the_last_again(model, losses, gathers, scatters):
@@ -234,7 +234,7 @@ def the_last_again(model, losses, gathers, scatters):
 
 @wrong(
     "17c-switches",
-    advice="followed by its own backward",
+    advice="and then its backward",
     note="All forwards first: a block that is still whole then is gathered less often.",
 )
 def forwards_first(model, losses, gathers, scatters):

@@ -104,10 +104,11 @@ def check_17c_switches(backward_of_parts):
 
 
 def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
+    ways = "forward", "backward"
     expect(
-        notes.order == list(range(case.parts)),
-        got=f"the forwards {notes.order}",
-        think="what is asked for: each function is called once, in order",
+        notes.order == [f"{way} {part}" for part in range(case.parts) for way in ways],
+        got=", ".join(notes.order),
+        think="what is asked for: each function once, in order, and then its backward",
     )
     expect(
         notes.scatters == case.scatters,
@@ -118,16 +119,14 @@ def _expect_traffic(expect, case: TrafficCase, notes: TrafficNotes) -> None:
         set(notes.gathers) == {case.gathers},
         got=f"the blocks are gathered {notes.gathers} times",
         think="the two reshard switches: after which use a block is freed, and when "
-        "the switch must be set for that"
-        if len(set(notes.gathers)) == 1
-        else "whether each forward is followed by its own backward",
+        "the switch must be set for that",
     )
     expect(
         notes.gap < 1e-5,
         got=f"gradients that are {notes.factor:.2f} times the right ones"
         if abs(notes.factor - 1) > 0.01
         else f"gradients that are off by {notes.gap:.2g}",
-        think="what is sent: the sum of all parts' gradients, as they are",
+        think="what is sent: the sum of all parts as it is; and after which backward",
     )
     expect(
         not notes.late,
@@ -174,5 +173,6 @@ def check_17c_faults(faults):
             expect(
                 faults[program] == fault,
                 got=f"{faults[program]!r}",
-                think=f"the column {COLUMNS[program]}",
+                think=f"the column {COLUMNS[program]}; and which column "
+                f"{faults[program]!r} would change",
             )

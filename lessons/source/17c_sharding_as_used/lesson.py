@@ -288,7 +288,7 @@ for name, losses in found.items():
 # Write `backward_of_parts(model, losses, gathers, scatters)`. `model` is sharded by
 # FSDP2, with its switches on. `losses` is a list of m functions; `losses[i]()` runs the
 # forward of micro-batch i and returns its loss. Call each once, in order, and its
-# `backward()`.
+# `backward()` before the next.
 #
 # In all, each block is gathered `gathers` times, which is 2m, m + 1, m or 1, and its
 # gradients are reduce-scattered `scatters` times, which is m or 1. m is at least 2. The

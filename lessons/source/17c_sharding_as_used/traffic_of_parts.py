@@ -28,7 +28,7 @@ class TrafficCase(NamedTuple):
 class TrafficNotes(NamedTuple):
     """What one rank saw in a step, beside one process with all images."""
 
-    order: list[int]  # of the calls of `losses`
+    order: list[str]  # of the forwards and backwards
     gathers: list[int]  # of each block
     scatters: float  # for each unit
     gap: float  # of this rank's gradients; infinite if one is missing
@@ -47,9 +47,10 @@ def _try_case(
     model, whole = shard_in_order(make_stack(2)), make_stack(2).to(device())
 
     def loss_of(part: int) -> Tensor:
-        order.append(part)
-        share = part * ranks + rank, parts * ranks
-        return stack_loss(model, 0, *share) / parts
+        order.append(f"forward {part}")
+        loss = stack_loss(model, 0, part * ranks + rank, parts * ranks) / parts
+        loss.register_hook(lambda gradient: order.append(f"backward {part}"))
+        return loss
 
     shards = list(model.parameters())  # what an optimiser has, whatever is whole later
     losses = [partial(loss_of, part) for part in range(parts)]
