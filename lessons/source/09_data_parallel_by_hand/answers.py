@@ -24,7 +24,7 @@ def after_scatter(gather):
 
 @wrong(
     "09-scatter",
-    advice="2 parts|3 parts.*How many pieces",
+    advice="a list of 3.*how many pieces",
     note="chunk(4) of five rows returns three pieces.",
     given=with_cat,
 )
@@ -57,7 +57,7 @@ def scatter_rest_to_the_last(batch, parts):
 
 @wrong(
     "09-scatter",
-    advice="not all the rows in",
+    advice="not all its rows in",
     note="Dealt like cards: every row has one part, but rows no longer stand in order.",
     given=with_cat,
 )
