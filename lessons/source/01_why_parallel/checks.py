@@ -64,10 +64,10 @@ def check_01_metrics(metrics):
 
 
 TIMED = [  # the run `one`, the run `many`, what to think about
-    ((2, 32, 100, 10), (2, 32, 100, 10), "two runs that are alike: counted alike?"),
-    ((1, 64, 100, 10), (1, 64, 100, 5), "half the time: which one is above the line?"),
-    ((1, 64, 100, 10), (1, 64, 200, 10), "as long, twice the images: is it faster?"),
-    ((1, 64, 100, 10), (4, 64, 100, 10), "as long, four workers: is it no faster?"),
+    ((2, 32, 100, 10), (2, 32, 100, 10), "two equal runs: are they counted alike?"),
+    ((1, 64, 100, 10), (1, 64, 100, 5), "half the time: is that faster, and how much?"),
+    ((1, 64, 100, 10), (1, 64, 200, 10), "twice the images in 10 s: is that faster?"),
+    ((1, 64, 100, 10), (4, 64, 100, 10), "four workers for 10 s: is that no faster?"),
     (
         (1, 64, 100, 10),
         (1, 16, 100, 10),
@@ -101,7 +101,7 @@ def check_01_fair(fair_speedup):
 
 
 JOBS = [  # hours, share, price, waiting, most
-    ((20, 0.2, 1, 0, 16), "waiting costs nothing: what do 1, 2 and 16 workers cost?"),
+    ((20, 0.2, 1, 0, 16), "free waiting: what do 1, 2 and 16 workers cost?"),
     (
         (10, 0.2, 1, 10, 16),
         "the example: what do 4, 6 and 8 workers cost, who is paid while one works, "
@@ -133,5 +133,6 @@ def check_01_worth(worth_paying):
                 for k in range(1, most + 1)
             }
             mine, lowest = costs[int(got)], min(costs.values())
-            said = f"{got}, and the total cost is {mine:.6g}; it can be {lowest:.6g}"
+            takes = hours / amdahl(share, int(got))
+            said = f"{got}: {takes:.6g} hours cost {mine:.6g}; it can be {lowest:.6g}"
             expect(mine <= lowest + 1e-9 * lowest, got=said, think=think)

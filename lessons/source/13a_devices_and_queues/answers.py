@@ -176,6 +176,15 @@ def timing_total_only(device, orders):
     return events[0].elapsed_time(events[-1]) / 1e3
 
 
+@wrong(
+    "13a-timing",
+    advice="0 orders carried out on the device",
+    note="`order()` is called on the host, and its result is launched.",
+)
+def timing_calls_the_orders(device, orders):
+    return timing_waits_for_last_event(device, [str(order()) for order in orders])
+
+
 @right("13a-timing")
 def timing_by_clocks_in_the_queue(device, orders):
     """The device reads the clock itself, without events."""
