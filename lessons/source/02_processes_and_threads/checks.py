@@ -56,9 +56,7 @@ def check_02_firm(belongs_to):
             if where not in ("boss", *NAMES):
                 think = "the names: who is in the firm besides the boss and the five?"
             elif where == "helper":
-                think = (
-                    "a thread: can it be a parent, and in which process is the helper?"
-                )
+                think = "a thread: can it be a parent? In which process is the helper?"
             got = f"{name} does not belong to {where}"
             expect(where == signed[name], got=got, think=think)
 
