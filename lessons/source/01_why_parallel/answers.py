@@ -99,7 +99,7 @@ def _rate(run):
 
 @wrong(
     "01-fair",
-    advice="more steps in the same time",
+    advice="twice the images",
     note="They repeat the mistake of the reports.",
 )
 def divides_the_seconds(one, many):
@@ -108,7 +108,7 @@ def divides_the_seconds(one, many):
 
 @wrong(
     "01-fair",
-    advice="a step of all of them",
+    advice="four workers for 10 s",
     note="They count the images of one worker only.",
 )
 def forgets_the_workers(one, many):
@@ -128,7 +128,7 @@ def forgets_the_batch(one, many):
 
 @wrong(
     "01-fair",
-    advice="above the line",
+    advice="half the time: is that faster",
     note="They divide the other way round: a run that is twice as fast gets 0.5.",
 )
 def the_other_way_round(one, many):
@@ -180,7 +180,7 @@ def _cheapest(*job):
 
 @wrong(
     "01-worth",
-    advice="who else is paid",
+    advice="16: .* 1, 2 and 16 workers cost",
     note="They take the fastest, whatever it costs.",
 )
 def as_many_as_possible(hours, share, price, waiting, most):
@@ -207,7 +207,7 @@ def pays_only_for_work(hours, share, price, waiting, most):
 
 @wrong(
     "01-worth",
-    advice="waiting, which costs nothing",
+    advice="5: .* free waiting",
     note="They follow a rule of thumb, half of the efficiency, and not the cost.",
 )
 def half_must_be_used(hours, share, price, waiting, most):

@@ -16,8 +16,8 @@ def _is_close(got: object, wanted: float) -> bool:
 
 
 METRICS = {
-    "throughput": "work by time: how many images per second did all workers together "
-    "train on, in the median round?",
+    "throughput": "work by time: all workers together train on `samples` images. In "
+    "how many seconds, in the median round of `many`?",
     "speedup": "how many times as fast it is: which time belongs above the line, and "
     "is each the median of its list?",
     "efficiency": "the share of the workers' time that was put to use: what is it if "
@@ -64,18 +64,10 @@ def check_01_metrics(metrics):
 
 
 TIMED = [  # the run `one`, the run `many`, what to think about
-    ((2, 32, 100, 10), (2, 32, 100, 10), "two runs that are alike"),
-    ((1, 64, 100, 10), (1, 64, 100, 5), "as many images in half the time"),
-    (
-        (1, 64, 100, 10),
-        (1, 64, 200, 10),
-        "more steps in the same time: how many images are that?",
-    ),
-    (
-        (1, 64, 100, 10),
-        (4, 64, 100, 10),
-        "four workers: how many images is a step of all of them together?",
-    ),
+    ((2, 32, 100, 10), (2, 32, 100, 10), "two equal runs: are they counted alike?"),
+    ((1, 64, 100, 10), (1, 64, 100, 5), "half the time: is that faster, and how much?"),
+    ((1, 64, 100, 10), (1, 64, 200, 10), "twice the images in 10 s: is that faster?"),
+    ((1, 64, 100, 10), (4, 64, 100, 10), "four workers for 10 s: is that no faster?"),
     (
         (1, 64, 100, 10),
         (1, 16, 100, 10),
@@ -105,13 +97,11 @@ def check_01_fair(fair_speedup):
         ]
         with trying(f"fair_speedup({one}, {many})") as expect:
             got = fair_speedup(one, many)
-            if _is_close(got, rates[0] / rates[1]):
-                think = "the ratio: which run belongs above the line?"
             expect(_is_close(got, rates[1] / rates[0]), got=got, think=think)
 
 
 JOBS = [  # hours, share, price, waiting, most
-    ((20, 0.2, 1, 0, 16), "waiting, which costs nothing here: who else is paid?"),
+    ((20, 0.2, 1, 0, 16), "free waiting: what do 1, 2 and 16 workers cost?"),
     (
         (10, 0.2, 1, 10, 16),
         "the example: what do 4, 6 and 8 workers cost, who is paid while one works, "
@@ -143,5 +133,6 @@ def check_01_worth(worth_paying):
                 for k in range(1, most + 1)
             }
             mine, lowest = costs[int(got)], min(costs.values())
-            said = f"{got}, and the total cost is {mine:.6g}; it can be {lowest:.6g}"
+            takes = hours / amdahl(share, int(got))
+            said = f"{got}: {takes:.6g} hours cost {mine:.6g}; it can be {lowest:.6g}"
             expect(mine <= lowest + 1e-9 * lowest, got=said, think=think)

@@ -26,7 +26,7 @@ FIRM = {
 
 wrong(
     "02-firm",
-    advice="can a thread be the parent of a process",
+    advice="can it be a parent",
     note="They make the helper, a thread, the courier's parent: nearly everybody, at "
     "first. Ask for the helper's process id.",
     name="the_thread_is_a_parent",

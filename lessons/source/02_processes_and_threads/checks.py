@@ -56,7 +56,7 @@ def check_02_firm(belongs_to):
             if where not in ("boss", *NAMES):
                 think = "the names: who is in the firm besides the boss and the five?"
             elif where == "helper":
-                think = "what the helper is: can a thread be the parent of a process?"
+                think = "a thread: can it be a parent? In which process is the helper?"
             got = f"{name} does not belong to {where}"
             expect(where == signed[name], got=got, think=think)
 
@@ -74,7 +74,7 @@ WAYS = {
     "02-three-ways",
     seconds=40,
     when_hung="what would have to happen for this line to end: does a child wait for a "
-    "reader, and who waits for that child's end",
+    "reader while you wait for its end, or you for a message that no child sends?",
 )
 def check_02_three_ways(through_pipes, through_a_queue, through_shared_memory):
     ways = through_pipes, through_a_queue, through_shared_memory
@@ -112,8 +112,8 @@ def _expect_squares_of_children(name: str, way: Callable) -> None:
         expect(
             pairs and all(isinstance(p, tuple | list) and len(p) == 2 for p in got),
             got=got,
-            think="what is returned: is it a list with one pair (process id, squares) "
-            "for each part, and nothing more?",
+            think="what is returned: one pair (process id, squares) for each part, in "
+            "a list. If some are missing, what told you that all had arrived?",
         )
         pids = [pid for pid, _ in got]
         expect(
@@ -260,8 +260,8 @@ _ALSO = {("old library", "thread"): "ended", ("store", "process"): "raised"}
 _ADVICE = {
     "kept": "your proof: a worker of the wrong kind passes it. Does a worker of this "
     "kind do the work, and do you look at the worker and at the promise afterwards?",
-    "broken": "your proof: the right kind fails it. Is the work done, and has the "
-    "worker ended, at the moment when you look?",
+    "broken": "your proof: the right kind fails it. When you look, is the work done "
+    "and the worker ended? And do you ask for more than the promise?",
     "hung": "your proof: which line waits longer than job.seconds?",
     "ended": "your proof: in which process is the work done?",
     "raised": "your proof: the line that raised this. Is it right for both kinds?",

@@ -24,7 +24,7 @@ def after_scatter(gather):
 
 @wrong(
     "09-scatter",
-    advice="2 parts|3 parts.*How many pieces",
+    advice="a list of 3.*how many pieces",
     note="chunk(4) of five rows returns three pieces.",
     given=with_cat,
 )
@@ -57,12 +57,13 @@ def scatter_rest_to_the_last(batch, parts):
 
 @wrong(
     "09-scatter",
-    advice="not all the rows in",
-    note="Dealt like cards: every row has one part, but rows no longer stand in order.",
+    advice="too many values to unpack",
+    note="Images and labels are only an example of a batch.",
     given=with_cat,
 )
-def scatter_like_cards(batch, parts):
-    return [tuple(tensor[n::parts] for tensor in batch) for n in range(parts)]
+def scatter_images_and_labels(batch, parts):
+    images, labels = (tensor.tensor_split(parts) for tensor in batch)
+    return list(zip(images, labels, strict=True))
 
 
 @wrong(

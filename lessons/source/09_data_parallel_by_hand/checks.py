@@ -14,9 +14,10 @@ from sidebyside.exercises.rank_trials import patience
 
 @exercise("09-scatter")
 def check_09_scatter(scatter, gather):
-    for rows, parts in [(12, 3), (13, 2), (5, 4), (7, 1), (10, 8)]:
+    for rows, parts in [(12, 4), (13, 2), (5, 4), (7, 1), (10, 8)]:
         images = torch.arange(rows * 6, dtype=torch.float64).view(rows, 2, 3)
-        _try_scatter(scatter, (images, torch.arange(rows) * 10), parts)
+        batch = images, torch.arange(rows) * 10, torch.arange(rows) % 3
+        _try_scatter(scatter, batch, parts)
     for sizes in [(3, 2), (5,), (3, 1, 4, 1, 5)]:
         _try_gather(gather, [torch.randn(n, 10) for n in sizes])
 
@@ -33,9 +34,9 @@ def _try_scatter(scatter, batch: tuple, parts: int) -> None:
         )
         expect(
             len(got) == parts,
-            got=f"{len(got)} parts",
-            think=f"how many parts are asked for: {parts}. How many pieces does the "
-            "function return with which you cut",
+            got=f"a list of {len(got)}",
+            think=f"the list of {parts} parts: does each hold a piece of every tensor, "
+            "and how many pieces does the function return with which you cut?",
         )
         whole = all(isinstance(p, tuple | list) and len(p) == len(batch) for p in got)
         expect(
@@ -44,11 +45,11 @@ def _try_scatter(scatter, batch: tuple, parts: int) -> None:
             think="what is in a part: a tuple with a piece of each tensor of the batch",
         )
         sizes = [len(part[0]) for part in got]
-        for tensor, pieces in zip(batch, zip(*got, strict=True), strict=True):
+        for place, pieces in enumerate(zip(*got, strict=True)):
+            cut = [len(piece) for piece in pieces]
             expect(
-                [len(piece) for piece in pieces] == sizes
-                and torch.equal(torch.cat(pieces), tensor),
-                got=f"parts of {sizes} rows, which are not all the rows in their order",
+                cut == sizes and torch.equal(torch.cat(pieces), batch[place]),
+                got=f"batch[{place}] in pieces of {cut}, not all its rows in order",
                 think="whether every row is in exactly one part, and where it stands",
             )
         expect(

@@ -29,6 +29,7 @@ def check_11c_wait(wait_for_messages):
 
 def _why_other_wait(ready: list, travel: list, got: float) -> str:
     ends = [r + t for r, t in zip(ready, travel, strict=True)]
+    landed = [r + predicted_wait(ready[:n], travel[:n]) for n, r in enumerate(ready, 1)]
     likely = [
         (sum(travel), "what travels while backward still computes: is it waited for?"),
         (max(ends) - ready[-1], "the wire, which carries one message at a time: what "
@@ -37,13 +38,12 @@ def _why_other_wait(ready: list, travel: list, got: float) -> str:
          "message leave before its own gradient is ready?"),
         (max(0, sum(travel) - ready[-1]), "the moment at which the first message can "
          "leave"),
-        (predicted_wait(ready, travel) + ready[-1], "from which moment on the rank "
-         "waits: when is its last gradient ready?"),
+        (landed[-1], "from which moment on the rank waits: when is its last gradient "
+         "ready?"),
         (travel[-1], "the messages before the last: have they all arrived when the "
          "last one is ready to leave?"),
     ]  # fmt: skip
-    default = "when each message leaves, when the last has arrived, and from which "
-    default += "moment on the rank waits"
+    default = f"when each message has arrived, here at {landed}"
     return _first_that_fits(likely, got, default)
 
 

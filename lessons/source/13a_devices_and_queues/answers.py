@@ -30,13 +30,13 @@ def _pays(messages=2, bytes_of_place=12, free=False, sizes=None):
 
 wrong(
     "13a-pays",
-    advice="how many messages",
+    advice="8; n = 8 takes .*are they these",
     note="The product has to come back: a second message with its own latency.",
     name="pays_one_message",
 )(_pays(messages=1))
 wrong(
     "13a-pays",
-    advice="there and back",
+    advice="s by sending.*are they these",
     note="The product travels, too: 12 bytes for each place, not 8.",
     name="pays_no_way_back",
 )(_pays(bytes_of_place=8))
@@ -44,7 +44,7 @@ wrong(
 
 wrong(
     "13a-pays",
-    advice="device itself|not faster",
+    advice="first size that pays|not faster",
     note="They take the device for infinitely fast.",
     name="pays_free_device",
 )(_pays(free=True))
@@ -63,7 +63,7 @@ wrong(
 )(_pays(sizes=range(1, 1000)))
 wrong(
     "13a-pays",
-    advice="a smaller n would do",
+    advice="16; n = 15 takes.*first size that pays",
     note="They double n, as in the table above, and return what they meet.",
     name="pays_powers_of_two",
 )(_pays(sizes=[2**k for k in range(21)]))
@@ -96,7 +96,7 @@ def pays_in_numpy(host, device, alpha, beta):
 
 @wrong(
     "13a-timing",
-    advice="the launch, or the work",
+    advice="neither its launch",
     note="The clock on the host that does not wait: nearly everybody's first.",
 )
 def timing_of_launches(device, orders):
@@ -174,6 +174,15 @@ def timing_total_only(device, orders):
     events = _events(device, orders)
     device.synchronize()
     return events[0].elapsed_time(events[-1]) / 1e3
+
+
+@wrong(
+    "13a-timing",
+    advice="0 orders carried out on the device",
+    note="`order()` is called on the host, and its result is launched.",
+)
+def timing_calls_the_orders(device, orders):
+    return timing_waits_for_last_event(device, [str(order()) for order in orders])
 
 
 @right("13a-timing")

@@ -35,7 +35,8 @@ def check_13a_pays(smallest_size):
     for link in NEVER:
         with trying(_call_of_device_link(link)) as expect:
             got = smallest_size(*link)
-            think = "what a device that is not faster than the host can gain"
+            think = "what is returned where no size pays: can a device that is not "
+            think += "faster than its host gain anything?"
             expect(got is None, got=got, think=think)
     dice = random.Random(13)
     for _ in range(30):
@@ -51,8 +52,8 @@ def _call_of_device_link(link: tuple) -> str:
     return f"smallest_size({', '.join(f'{value:.6g}' for value in link)})"
 
 
-def _pays(n: int, host: float, device: float, alpha: float, beta: float) -> bool:
-    return 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device < 2 * n**3 / host
+def _away_and_here(n, host, device, alpha, beta) -> tuple[float, float]:
+    return 2 * alpha + 12 * n**2 * beta + 2 * n**3 / device, 2 * n**3 / host
 
 
 def _expect_smallest_for_device(smallest_size: Callable, *link: float) -> None:
@@ -61,18 +62,17 @@ def _expect_smallest_for_device(smallest_size: Callable, *link: float) -> None:
         expect(
             n is not None,
             got="None, which says that it never pays",
-            think="how many rows it takes here: from some size on it does pay",
+            think="the device, which does more operations per second than its host: "
+            "from some size on it does pay",
         )
         think = "what is to be returned: a whole number of rows, 1 or more"
         expect(n >= 1 and n == int(n), got=n, think=think)
-        expect(
-            _pays(n, *link),
-            got=f"{n}: there it does not pay",
-            think="how many messages and bytes there are, there and back, and what the "
-            "device itself takes",
-        )
-        think = f"whether a smaller n would do: with n = {n - 1} it pays, too"
-        expect(n == 1 or not _pays(n - 1, *link), got=n, think=think)
+        think = "your own seconds at this size: are they these? If so, which is the "
+        think += "first size that pays?"
+        for size, pays in (n, True), (n - 1, False):
+            away, here = _away_and_here(size, *link)
+            got = f"{n}; n = {size} takes {away:.6g} s by sending, {here:.6g} s here"
+            expect((away < here) == pays, got=got, think=think)
 
 
 # 13a-timing ---------------------------------------------------------------------------
@@ -96,9 +96,9 @@ def _expect_device_timing(
 
     log, earlier_log = [], []
     if earlier:
-        device.launch(TimedQueueOrder(earlier / 1e3, earlier_log))
+        device.launch(TimedQueueOrder(earlier / 1e3, earlier_log, device.thread))
     before = device.launched
-    orders = [TimedQueueOrder(ms / 1e3, log) for ms in lengths]
+    orders = [TimedQueueOrder(ms / 1e3, log, device.thread) for ms in lengths]
     behind = f" behind one of {earlier} ms" if earlier else ""
     with trying(f"seconds_of_orders(device, orders) of {lengths} ms{behind}") as expect:
         first_ends = time.perf_counter()
@@ -106,7 +106,8 @@ def _expect_device_timing(
             with host_may_not_wait(all_launched):
                 got = answer(device, list(orders))
         except HostWaited:
-            think = "what the device does while the host waits for one order"
+            think = "what the device does while the host waits, and the events: do "
+            think += "they need an empty queue?"
             expect(False, got="the host waited before all were launched", think=think)
         ended = time.perf_counter()
         if earlier:
@@ -114,8 +115,8 @@ def _expect_device_timing(
             first_ends = earlier_log[0][2]
         expect(
             [order for order, *_ in log] == orders,
-            got=f"{len(log)} orders carried out when the function returned, or in "
-            "another order",
+            got=f"{len(log)} orders carried out on the device when the function "
+            "returned, or in another order",
             think="what has to have happened before you return: each order, once, as "
             "they stand in the list",
         )
@@ -135,12 +136,10 @@ def _expect_queue_seconds(expect, got: object, edges: list[float], count: int) -
     for k, seconds in enumerate(got):
         least = edges[2 * k + 2] - edges[2 * k + 1]
         most = edges[2 * k + 3] - edges[2 * k]
-        think = "which two moments your time lies between: order by order, on the "
-        think += "device, without what else was in the queue"
-        if least <= seconds / 1e3 <= most:
+        think = "which two moments on the device your time lies between: the work of "
+        think += "one order, neither its launch nor what else was in the queue"
+        if any(least <= seconds / unit <= most for unit in (1e3, 1e6)):
             think = "the unit: seconds"
-        elif seconds < least:
-            think = "what your clock has measured: the launch, or the work"
         expect(
             least - 1e-6 <= seconds <= most + 1e-6,
             got=f"{seconds:.6f} s for order {k}, which took {least:.6f} s",

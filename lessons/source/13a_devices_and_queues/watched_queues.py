@@ -49,15 +49,16 @@ class CountingDevice(QueueDevice):
 
 
 class TimedQueueOrder:
-    """An order that sleeps, and notes in `log` that it began and ended, and when."""
+    """An order that sleeps, and notes in `log` when it began and ended on `thread`."""
 
-    def __init__(self, seconds: float, log: list):
-        self.seconds, self.log = seconds, log
+    def __init__(self, seconds: float, log: list, thread: threading.Thread):
+        self.seconds, self.log, self.thread = seconds, log, thread
 
     def __call__(self) -> None:
         began = time.perf_counter()
         time.sleep(self.seconds)
-        self.log.append((self, began, time.perf_counter()))
+        if threading.current_thread() is self.thread:
+            self.log.append((self, began, time.perf_counter()))
 
 
 class QueueCourse:
