@@ -8,6 +8,8 @@ Try:      --function nap. Waiting needs no core: more workers than cores are bes
           --function draw. So little work that one worker is best.
           --function math:factorial --pieces 2000. Any function of one whole number,
           written module:name; a module of your own is looked for in this folder.
+          --threads. They start sooner, and take turns: only a free-threaded Python,
+          such as python3.14t, lets them compute at the same time.
           --plot knee.png. Writes the figure to a file.
           (It takes ten to twenty seconds.)
 """
@@ -19,10 +21,12 @@ import pickle
 import sys
 from collections.abc import Callable
 from statistics import median
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
+    CONTEXT,
     cpu_share_of_piece,
 )
 from sidebyside import at_least, machine, picture_file, program_parser, run_program
@@ -88,6 +92,7 @@ def main() -> None:
         default="busy",
         help="busy, nap, draw or module:name",
     )
+    add("--threads", action="store_true", help="instead of processes")
     add("--pieces", type=at_least(1, 1_000_000), default=48)
     add("--most", type=at_least(4, 64), help="workers tried (default: cores + 2)")
     add("--rounds", type=at_least(1, 100), default=3)
@@ -105,7 +110,9 @@ def main() -> None:
     print(f"a piece uses a core for {100 * share:.0f} % of its time; ", end="")
     print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
-    times = time_crews(args.function, args.pieces, range(1, most + 1), args.rounds)
+    kind = Thread if args.threads else CONTEXT.Process
+    crews = range(1, most + 1)
+    times = time_crews(args.function, args.pieces, crews, args.rounds, kind)
     costs = fit_costs(
         times, at_once, time_without_workers(args.function, args.pieces, args.rounds)
     )

@@ -716,22 +716,10 @@ draw_timelines(loops, stamp="simulated")
 # Python is installed, the next cell runs the same demo on both.
 
 # %% tags=["nbval-ignore-output"]
-import os
-import subprocess
-from shutil import which
-
-from sidebyside.course.record import ROOT
+from sidebyside.programs.free_threaded import run_without_gil
 
 run_demo("gil/threads_vs_processes.py")
-
-free_threaded = which("python3.14t") or which("python3.13t")
-if free_threaded:
-    code = "from demos.gil.threads_vs_processes import main; main()"
-    course = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}"}
-    command = [free_threaded, "-c", code]
-    print(subprocess.check_output(command, env=os.environ | course, text=True))
-else:
-    print("\nThere is no python3.14t or python3.13t on the PATH.")
+run_without_gil("gil/threads_vs_processes.py")
 
 # %% [markdown]
 # The time of the processes includes starting them, so their speed-up stays below 2.

@@ -11,8 +11,7 @@ import torch
 
 from demos.gil import sleeping_threads
 from sidebyside import Timeline
-from sidebyside.course.record import ROOT
-from tests.process_state import said_by
+from sidebyside.programs.free_threaded import run_without_gil
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -71,9 +70,18 @@ def test_a_coroutine_that_does_not_await_makes_all_others_wait():
     assert events == [*range(1000), "the page is there"]
 
 
-def test_threads_vs_processes_needs_no_package():
-    """A free-threaded Python seldom has any. -S: nor has this one."""
-    code = "from demos.gil.threads_vs_processes import main; main()"
-    path = f"{ROOT}{os.pathsep}{ROOT / 'resources'}"
-    said = said_by("-S", "-c", code, "--steps", "9", PYTHONPATH=path)
-    assert said.splitlines()[-1].startswith("  processes ")
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
+def test_a_free_threaded_python_needs_no_package(tmp_path, monkeypatch, capsys):
+    """There is seldom one. -S: nor has the Python that stands in for it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    demo = "gil/threads_vs_processes.py"
+    run_without_gil(demo)
+    python = tmp_path / "python3.14t"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    run_without_gil(demo, "--steps", 9)
+    run_without_gil("overheads/how_many_workers.py")
+    none, *_, processes, _, no_package = capsys.readouterr().out.splitlines()
+    assert none.startswith("There is no python3.14t")
+    assert processes.startswith("  processes ")
+    assert no_package.startswith(f"{python} cannot run it. ModuleNotFoundError: ")

@@ -657,6 +657,15 @@ for add in lost_update.add_one, lost_update.add_with_lock:
 # The worst of three rounds is shown. `add_with_lock` adds inside `with lock:`. With a
 # lock of `multiprocessing`, which works between processes, nothing is lost.
 #
+# Threads without a GIL race as processes do. The demo counts both; if a free-threaded
+# Python (lesson 3) is installed, the next cell runs it there:
+
+# %% tags=["nbval-ignore-output"]
+from sidebyside.programs.free_threaded import run_without_gil
+
+run_without_gil("races/lost_update.py", "--rounds", 2)
+
+# %% [markdown]
 # ## Why array code rarely needs a lock
 #
 # Two threads fill one tensor, without a lock, and nothing goes wrong:

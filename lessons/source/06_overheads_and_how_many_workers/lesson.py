@@ -335,6 +335,14 @@ knee
 #
 # Dots lie above the prediction if another program had a core, or *b* was measured in a
 # quieter moment. With one core, or beside busy programs, the knee is at 1.
+#
+# Threads need no new process, but under the GIL those that compute take turns. Where a
+# free-threaded Python (lesson 3) is installed, the next cell times crews of threads there:
+
+# %% tags=["nbval-ignore-output"]
+from sidebyside.programs.free_threaded import run_without_gil
+
+run_without_gil("overheads/how_many_workers.py", "--threads", "--rounds", 2)
 
 # %% [markdown]
 # ## How many cores are there?

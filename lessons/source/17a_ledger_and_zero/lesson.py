@@ -263,6 +263,7 @@ for model, published in PUBLISHED.items():
 # And its Figure 1: 7.5 billion parameters on 64 ranks, $120 \to 31.4 \to 16.6 \to 1.9$ GB.
 # **With Adam in mixed precision the optimiser is three quarters of the state, so the first
 # stage saves most.** Try a model of your own: how many ranks does it need on your card?
+# The room below is the data sheet's; activations need some of it.
 
 # %%
 from parallel_by_hand.sharding.touch_ledger import touch_ledger

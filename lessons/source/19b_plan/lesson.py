@@ -341,9 +341,10 @@ print("not:", why_impossible(model, deep, Strategy(pipeline=32), batch=64))
 # fused.
 #
 # What does fit? Below, a model of 70 billion parameters is spread over 64 H100s, with
-# the schedule 1F1B: a bar for each rank of the pipeline, and the room on a card. It does
-# not fit. Try each of these alone: ZeRO-1, full recomputation, 8 tensor ranks with 2
-# replicas. Two of them are enough, each by itself; one is not.
+# the schedule 1F1B: a bar for each rank of the pipeline, and the room on a card. That is
+# 83.5 GB, since torch sees 79.2 GiB, or 85 GB, of the 80 that are sold, and 1.5 are
+# reserved. The model does not fit. Try each of these alone: ZeRO-1, full recomputation,
+# 8 tensor ranks with 2 replicas. Two of them are enough, each by itself; one is not.
 
 # %%
 from parallel_by_hand.scale.touch_memory import touch_memory

@@ -18,11 +18,11 @@
 # that makes any training run data-parallel; to decide which dimension of the mesh belongs
 # inside a machine; and to clip a gradient that lies on a mesh.
 #
-# *Before this:* lessons 11b, 15b, 16c, 17b and 19a. *Time:* {reading} minutes, and 55 for the
-# exercises. *Needs:* two CPU cores, no GPU.
+# *Before this:* lessons 11b, 15b, 16c, 16d, 17b and 19a. *Time:* {reading} minutes, and 55 for
+# the exercises. *Needs:* two CPU cores, no GPU.
 
 # %% [markdown] tags=["instructor"]
-# ## The text and the model: 6 minutes
+# ## The text and the model: 5 minutes
 #
 # Let somebody read the first sentence aloud and stop in the middle of a word: what comes
 # next? That is the whole task of the model.
@@ -58,7 +58,7 @@ for layer in make_language_model():
     print(f"{type(layer).__name__:<14}{count:7,} parameters")
 
 # %% [markdown] tags=["instructor"]
-# ## One trainer: 7 minutes
+# ## One trainer: 6 minutes
 #
 # Write the four functions on the board: deal, backward, complete, update. Ask for each
 # strategy of the course which of the four it changes. Pipeline: backward. ZeRO-1:
@@ -157,8 +157,7 @@ print("counted by the meter:    ", [rank.cost.sent for rank in rung.ranks])
 # %%
 from sidebyside import guess
 
-question = "Bytes that each of two tensor ranks sends in a step?"
-guess("20a-tensor", None, question, "bytes")
+guess("20a-tensor", None, "Bytes that a tensor rank sends in a step?", "bytes")
 
 # %%
 from sidebyside import reveal
@@ -193,8 +192,7 @@ def addresses_of_this_rank():
 
 
 mine, others = (set(held.tolist()) for held in run_ranks(addresses_of_this_rank))
-both, all_of_them = len(mine & others), len(mine | others)
-print(f"each {len(mine):,}, in common {both:,}, together {all_of_them:,}")
+print(f"each {len(mine):,}, both {len(mine & others):,}, in all {len(mine | others):,}")
 
 # %% [markdown]
 # ## Exercise 1: data parallel as a wrapper
@@ -290,11 +288,11 @@ check("20a-wrapper", data_parallel)
 # %% [markdown]
 # ## The ladder
 #
-# Before we climb on, lesson 19's simulator predicts what a rank of each rung's first
-# stage will send and hold. It knows blocks only, so our embedding and head are added to
-# what is sent and to the **state**: parameters, gradients and momentum. Its activations
-# are those of the blocks, by lesson 16b's formula. "sequence" and "context" are missing:
-# the simulator has other forms of both, which gather once more in backward:
+# Lesson 19's simulator predicts what a rank of each rung's first stage will send and
+# hold. It knows blocks only, so our embedding and head are added to what is sent and to
+# the **state**: parameters, gradients and momentum. Its activations are those of the
+# blocks, by lesson 16b's formula. "sequence" and "context" are missing: the simulator has
+# other forms of both, which gather once more in backward:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_simulated
@@ -302,8 +300,8 @@ from parallel_by_hand.capstone.simulated_rung import print_simulated
 print_simulated()
 
 # %% [markdown]
-# Now we climb sixteen of the eighteen rungs, in two tables. The other two, threads and
-# torch's FSDP2, are left to the demo at the end.
+# Now we climb sixteen of the eighteen rungs, in two tables. Threads and torch's FSDP2
+# are left to the demo at the end.
 
 # %% [markdown]
 # Memory is that of the fullest rank: parameters, gradients and momentum when backward has
@@ -336,12 +334,10 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 # model: so all gradients are summed, as in data parallel, and 65,536 bytes more are keys,
 # values and their gradients. On "hybrid", each of two pairs does what two ranks of ZeRO-3
 # do, with half of the rows; then the pairs all-reduce their shards of the gradients.
-# Lesson 16d's experts have no rung: they are another model, and what a rank sends to
-# experts depends on the text.
 #
-# The last bits may differ, because each rung adds in its own order. In 64 bits such
-# rounding is half a billion times smaller. If the difference falls below 1e-12, it was
-# rounding. Here is 1F1B again, and what it did in its last step:
+# The last bits may differ, because each rung adds in its own order. In 64 bits rounding
+# is half a billion times smaller: a difference below 1e-12 was rounding. Here is 1F1B
+# again, and what it did in its last step:
 
 # %%
 import torch
@@ -355,7 +351,7 @@ print("1F1B in 64 bits, within 1e-12:", exact.gap <= 1e-12)
 draw_schedule(timetable(exact.order, forward=1, backward=2))
 
 # %% [markdown] tags=["instructor"]
-# ## Combined: 7 minutes
+# ## Combined: 6 minutes
 #
 # Draw the cube with eight corners. Each axis has a colour, and each corner belongs to three
 # groups of two.
@@ -381,8 +377,8 @@ show(strategy_wrappers.sharded_state)
 # every micro-batch of a pipeline would gather all layers again.
 
 # %% [markdown]
-# On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many bytes
-# does a rank send in such all-reduces here?
+# On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many does
+# it send in such all-reduces here?
 
 # %%
 guess("20a-three", None, "Bytes to the tensor group, on 2 x 2 x 2?", "bytes")
@@ -398,7 +394,7 @@ reveal("20a-three", by_stage[0]["tensor"], computed=True)
 # It sends a quarter: half of the rows, because of data parallel, and half of the blocks,
 # because of the pipeline. Data parallel sends the gradients of a stage's half layers
 # only. **On this mesh every dimension sends less than it would alone.** Now the last
-# three rungs are climbed, the last with eight processes on whatever cores there are:
+# three rungs, the last with eight processes on whatever cores there are:
 
 # %%
 last = ["data x tensor", "data x pipeline", "2 x 2 x 2"]
@@ -411,14 +407,13 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# The figure leaves out torch's DDP, whose bytes we cannot count: fifteen bars. The black edge is the
+# The figure leaves out torch's DDP, whose bytes we cannot count. The black edge is the
 # prediction. On this model activations are the largest of the four parts. ZeRO leaves
 # them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
 # micro-batches at a time. Context parallel keeps everyone's keys and values instead of
 # scores: with 16 positions that is more than DDP keeps, with thousands far less. **2 × 2 × 2 holds less than any other rung.**
 #
-# Here are the predictions of lesson 19's simulator beside what the first rank of each
-# rung has counted:
+# Here is lesson 19's simulator beside what the first rank of each rung has counted:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_beside_counted
@@ -430,6 +425,40 @@ print_beside_counted(ladder)
 # we have counted them. The counted states of ZeRO-3 and hybrid include the borrowed layer.
 # The activations miss by up to 15 %: the formula has bytes for dropout, which this model
 # does not use, and none for embedding, head and loss.
+
+# %% [markdown] tags=["instructor"]
+# ## A rung for experts: 3 minutes
+#
+# Ask before the cell: what must one know to predict the bytes? Only who visits whom, and
+# one process can say it.
+#
+# When late: leave this section out; nothing else needs it.
+
+# %% [markdown]
+# ## A rung for experts
+#
+# Lesson 16d's experts are another model, with a first rung of its own: four gated MLPs
+# replace each block's one. Each of two ranks has half of the rows, and two experts of
+# each block. Gradients of what both share are averaged; an expert has seen both ranks'
+# tokens already.
+#
+# What a rank sends depends on the text. But the trail holds the model before the step
+# that we count: one forward pass says which choices cross to the other rank.
+
+# %%
+from parallel_by_hand.capstone import experts_rung
+
+show(experts_rung.expert_parallel)
+_, trail_of_experts = climb_first(steps=5, size=experts_rung.EXPERTS_MODEL)
+print("bytes sent, and of state:", experts_rung.predict_experts(trail_of_experts))
+ranks = experts_rung.climb_experts(trail_of_experts)
+print("counted on both ranks:   ", *((r.cost.sent, r.cost.state) for r in ranks))
+print("equal within 1e-05:", all(gap <= 1e-5 for rank in ranks for gap in rank.gaps))
+
+# %% [markdown]
+# **The routers of one process predict every byte that two ranks of experts send.** A
+# choice that crosses moves a row, an answer and the gradient of each; either rank sends
+# two of the four. The rest is shared gradients and counts. Activations are not predicted.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes
@@ -514,9 +543,9 @@ check("20a-inside", order_of_mesh)
 # %% [markdown]
 # On our mesh a rank of the first stage sends 38,080 bytes to its data group, 32,768 to
 # its tensor group and 8,192 along the pipeline: in nodes of two ranks, data parallel
-# would be inside. Lesson 19a's large models send far more activations than gradients in a
-# step: so there tensor parallel stays inside the node. A pipeline sends least in both.
-# Megatron-LM puts its stages outermost, Llama 3 data.
+# would be inside. Lesson 19a's large models send far more activations than gradients: so
+# there tensor parallel stays inside. A pipeline sends least in both. Megatron-LM puts its
+# stages outermost, Llama 3 data.
 
 # %% [markdown] tags=["instructor"]
 # ## Clipping on a mesh: 1 minute

@@ -7,11 +7,18 @@ import pytest
 import torch
 
 from lessons.props.the_ladder import update_late
+from parallel_by_hand.capstone.experts_rung import (
+    EXPERTS_MODEL,
+    climb_experts,
+    expert_parallel,
+    predict_experts,
+)
 from parallel_by_hand.capstone.ladder_rungs import PLANS, climb_first
 from parallel_by_hand.capstone.ladder_table import climb_predicted
 from parallel_by_hand.capstone.language_model import SMALL_MODEL
 from parallel_by_hand.capstone.rung_predictions import predict_rung
 from parallel_by_hand.capstone.strategies import STRATEGIES
+from parallel_by_hand.experts.beside_whole import sum_over_everyone
 
 
 @cache
@@ -43,6 +50,21 @@ def test_context_parallel_keeps_less_than_ddp_of_long_texts_only():
         [data] = predict_rung(size, PLANS["DDP (ours)"])
         shares.append(context.activations / data.activations)
     assert shares[0] > 1 and shares[1] < 0.1
+
+
+def average_experts_too(training, mesh) -> None:
+    """The planted bug."""
+    expert_parallel(training, mesh)
+    training.complete = lambda: sum_over_everyone(training.model, None)
+
+
+def test_experts_equal_one_process_and_send_what_its_routers_predict():
+    trail = climb_first(20, torch.float64, EXPERTS_MODEL)[1]
+    for rank in climb_experts(trail):
+        assert len(rank.gaps) == 20 and torch.tensor(rank.gaps).max() <= 1e-12
+        assert (rank.cost.sent, rank.cost.state) == predict_experts(trail)
+    for rank in climb_experts(trail[:3], average_experts_too):
+        assert rank.gaps[0] > 1e-5
 
 
 def test_a_late_update_takes_the_gradient_of_the_step_before():

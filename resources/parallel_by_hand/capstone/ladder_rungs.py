@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from parallel_by_hand.capstone.language_model import SMALL_MODEL, ModelSize
 from parallel_by_hand.capstone.rung_predictions import RungCost, RungPlan
 from parallel_by_hand.capstone.strategies import STRATEGIES
-from parallel_by_hand.capstone.trainer import Training, train
+from parallel_by_hand.capstone.trainer import Strategy, Training, train
 from parallel_by_hand.capstone.whole_state import flat_numbers
 from parallel_by_hand.memory.kept_bytes import KeptBytes
 from parallel_by_hand.pipeline.schedules import Schedule, gpipe, one_f_one_b
@@ -125,23 +126,25 @@ def _local_memory(tensor: Tensor) -> Tensor:
 
 
 def climb(
-    name: str,
+    strategy: Strategy,
     steps: int,
     dtype: torch.dtype = torch.float32,
     first_rung: Tensor | None = None,
+    size: ModelSize = SMALL_MODEL,
 ) -> tuple[ClimbedRank, Tensor | None]:
     """Runs in each rank; without a first rung it is the first, and gives its trail:
     all its numbers after each step."""
     watch = RungWatch(first_rung)
     watching = {"around_step": watch.around, "after_step": watch.after}
-    train(STRATEGIES[name], steps, dtype=dtype, **watching)
+    train(strategy, steps, size, dtype=dtype, **watching)
     trail = torch.stack(watch.trail) if watch.trail else None
     return ClimbedRank(watch.gaps, watch.cost, median(watch.times)), trail
 
 
-def climb_first(steps: int, dtype=torch.float32):
+def climb_first(steps: int, dtype=torch.float32, size: ModelSize = SMALL_MODEL):
     """The rung that all others are held to, and its trail."""
-    [(rank, trail)] = run_ranks(climb, "one process", steps, dtype, world_size=1)
+    how = STRATEGIES["one process"], steps, dtype, None, size
+    [(rank, trail)] = run_ranks(climb, *how, world_size=1)
     return rank._replace(gaps=[0.0] * steps), trail
 
 
@@ -149,9 +152,10 @@ def climb_rung(
     name: str, trail: Tensor, dtype=torch.float32
 ) -> tuple[list[ClimbedRank], Schedule | None]:
     """All ranks of one rung; of a pipeline, the order in which its stages worked."""
-    world, steps = STRATEGIES[name].ranks, len(trail)
+    strategy, steps = STRATEGIES[name], len(trail)
     with Timeline() as timeline:
-        found = run_ranks(climb, name, steps, dtype, trail, world_size=world)
+        how = strategy, steps, dtype, trail
+        found = run_ranks(climb, *how, world_size=strategy.ranks)
     order = (
         _order_of_work(timeline.spans, PLANS[name]) if PLANS[name].schedule else None
     )

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from parallel_by_hand.capstone.text_batches import text_alphabet
+from parallel_by_hand.experts.expert_layer import ExpertLayer
 from parallel_by_hand.model_parallel.transformer_block import AttentionHalf, MLPHalf
 
 
@@ -17,6 +18,7 @@ class ModelSize(NamedTuple):
     heads: int = 4
     blocks: int = 2
     length: int = 16
+    experts: int = 0  # in place of each MLP, and a token visits two of them; 0: none
 
 
 SMALL_MODEL = ModelSize()  # 31,184 parameters
@@ -56,11 +58,13 @@ def make_language_model(
     """The embedding, the halves of all blocks, the head: the same in every process."""
     torch.manual_seed(seed)
     words = len(text_alphabet())
-    halves = [
-        half
-        for _ in range(size.blocks)
-        for half in (AttentionHalf(size.width, size.heads), MLPHalf(size.width))
-    ]
+    halves: list[nn.Module] = []
+    for _ in range(size.blocks):
+        halves.append(AttentionHalf(size.width, size.heads))
+        if size.experts:
+            halves.append(ExpertLayer(size.width, size.width, size.experts, k=2))
+        else:
+            halves.append(MLPHalf(size.width))
     embedding = TextEmbedding(words, size.length, size.width)
     head = TextHead(size.width, words)
     return nn.Sequential(embedding, *halves, head).to(dtype)

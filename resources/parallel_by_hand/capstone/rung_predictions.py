@@ -28,8 +28,12 @@ class RungCost(NamedTuple):
     bubble: float = 0.0
 
     @property
+    def state(self) -> int:
+        return sum(self[1:4])
+
+    @property
     def memory(self) -> int:
-        return sum(self[1:5])
+        return self.state + self.activations
 
 
 class RungPlan(NamedTuple):

@@ -119,7 +119,7 @@ def print_beside_counted(rungs: list[Rung]) -> None:
             _, state, kept, bubble = _simulate_rank(rung.name)
             cost = rung.ranks[0].cost
             counted = cost.activations
-            line = f"{rung.name:<16}{state:11,}{sum(cost[1:4]):9,}"
+            line = f"{rung.name:<16}{state:11,}{cost.state:9,}"
             line += f"{kept:12,}{counted:9,}{100 * (kept / counted - 1):+5.0f} %"
             if bubble is not None:
                 line += f"{100 * bubble:8.0f} %{100 * rung.bubble:7.0f} %"

@@ -6,7 +6,11 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from parallel_by_hand.overheads.pieces_of_work import do_pieces, share_out_pieces
+from parallel_by_hand.overheads.pieces_of_work import (
+    CONTEXT,
+    do_pieces,
+    share_out_pieces,
+)
 
 if TYPE_CHECKING:
     from parallel_by_hand.overheads.cost_model import (
@@ -16,13 +20,19 @@ if TYPE_CHECKING:
 Times = dict[int, list[float]]
 
 
-def time_crews(function, pieces: int, crews: Iterable[int], rounds: int = 3) -> Times:
+def time_crews(
+    function,
+    pieces: int,
+    crews: Iterable[int],
+    rounds: int = 3,
+    kind: type = CONTEXT.Process,
+) -> Times:
     """Seconds for each number of workers, once per round, in turn."""
     times: Times = {workers: [] for workers in crews}
-    share_out_pieces(function, 1, 1)  # the first process of all is slower to start
+    share_out_pieces(function, 1, 1, kind)  # the first process is slower to start
     for _ in range(rounds):
         for workers in times:
-            times[workers].append(share_out_pieces(function, pieces, workers))
+            times[workers].append(share_out_pieces(function, pieces, workers, kind))
     return times
 
 

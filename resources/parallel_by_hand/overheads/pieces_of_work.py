@@ -55,21 +55,22 @@ def do_pieces(function: Callable[[int], object], pieces: Sequence[int]) -> None:
 
 
 def share_out_pieces(
-    function: Callable[[int], object], pieces: int, workers: int
+    function: Callable[[int], object],
+    pieces: int,
+    workers: int,
+    kind: type = CONTEXT.Process,
 ) -> float:
-    """Seconds for `workers` new processes to do all pieces, a share each."""
+    """Seconds for new processes, or threads, to do all pieces, a share each."""
     begin = perf_counter()
     crew = [
-        CONTEXT.Process(
-            target=do_pieces, args=(function, range(worker, pieces, workers))
-        )
+        kind(target=do_pieces, args=(function, range(worker, pieces, workers)))
         for worker in range(workers)
     ]
-    for process in crew:
-        process.start()
-    for process in crew:
-        process.join()
-    if any(process.exitcode for process in crew):
+    for worker in crew:
+        worker.start()
+    for worker in crew:
+        worker.join()
+    if any(getattr(worker, "exitcode", 0) for worker in crew):
         raise RuntimeError("a worker failed; what it said stands above")
     return perf_counter() - begin
 
