@@ -80,6 +80,27 @@ def test_a_function_defined_in_a_notebook_can_be_sent():
     assert run_ranks(cell["fn"], 100) == [105, 106]
 
 
+def test_a_notebooks_backward_that_is_once_differentiable_can_be_sent():
+    code = """
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return 2 * x
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx, gradient):
+                return 2 * gradient
+
+        def gradient(x):
+            Double.apply(x).backward()
+            return x.grad.item()
+        """
+    cell = {"torch": torch, "__name__": "__main__"}
+    exec(textwrap.dedent(code), cell)
+    assert run_ranks(cell["gradient"], torch.ones(1, requires_grad=True)) == [2, 2]
+
+
 def test_on_gloo_a_rank_sees_no_gpu_and_a_tensor_of_one_arrives_on_the_cpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")
     monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")

@@ -1,7 +1,9 @@
 """Pack what a notebook defines, so that another process can use it.
 
 cloudpickle sends a notebook's functions with their code. A function under
-`functools.cache` it would send as a name, which the other process does not know.
+`functools.cache` it would send as a name, which the other process does not know, and a
+module that lies in another one without being imported, such as torch._C._functions,
+which `once_differentiable` uses, as a copy.
 """
 
 import functools
@@ -9,6 +11,7 @@ import io
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 
 import cloudpickle
 
@@ -39,6 +42,10 @@ class _PicklerByValue(cloudpickle.CloudPickler):
     def reducer_override(self, value):
         if type(value) is _CACHED and not _is_found_by_name(value):
             return _cached_by_value, (value.__wrapped__, value.cache_parameters())
+        if type(value) is ModuleType and value.__name__ not in sys.modules:
+            package, _, name = value.__name__.rpartition(".")
+            if getattr(sys.modules.get(package), name, None) is value:
+                return getattr, (sys.modules[package], name)
         return super().reducer_override(value)
 
 
