@@ -3,6 +3,7 @@
 Run:      python demos/sharding/memory_ledger.py --width 4096 --layers 32 --ranks 64
 Look for: the optimiser's numbers are three quarters of the state, so ZeRO-1 saves most.
           No stage shards activations: they depend on the sequences that a rank has.
+          They include attention's scores, which a fused attention does not keep.
 Try:      --ranks 1024. ZeRO-1 and 2 end at what they leave whole on every rank, ZeRO-3
           does not. Then --precision single: float32 without a copy, FSDP2's default.
 """
