@@ -212,8 +212,7 @@ def _expect_resumed_training(call: str, notes: RestoreNotes) -> None:
 THINK_OF_PARTS = {
     "model": "whose parameters the next step begins with: no step is taken here",
     "optimizer": "what the optimiser remembers: momentum, and its rate",
-    "order": "the images of this epoch, in the order drawn already: a tensor",
-    "used": "how many images of this epoch have been used",
+    "order": "the images of this epoch: the order drawn already, and how many are used",
     "step": "the number of the step",
     "shuffle": "the generator that draws the order of the next epoch",
     "noise": "the generator that draws what is dropped, this rank's own",
