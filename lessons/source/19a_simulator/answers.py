@@ -278,7 +278,7 @@ def only_what_sticks_out(computing, sending):
 
 @wrong(
     "19a-overlap",
-    advice="as soon as its layer|at the same time",
+    advice="a layer for no message|at the same time",
     note="Backward does not wait for the link.",
 )
 def computing_waits_for_the_link(computing, sending):
