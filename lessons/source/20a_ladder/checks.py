@@ -38,7 +38,7 @@ TRAINED = [
 def check_20a_wrapper(data_parallel):
     for sizes in BY_HAND:
         call = f"data_parallel on a mesh of {_mesh_in_words(sizes)}"
-        with trying(call, think="what `deal` and `complete` are given and give back"):
+        with trying(call, think="whether the former functions are kept and called"):
             args = data_parallel, sizes
             world = prod(sizes.values())
             found = run_trial(try_wrapper, *args, ranks=world, seconds=30)
@@ -135,19 +135,18 @@ MESHES = [
 ]
 
 
-def _mesh_bytes_between_nodes(
-    order, ranks: dict[str, int], sent: dict[str, int], per_node: int
-):
+def _dimensions_not_inside(order, ranks: dict[str, int], per_node: int) -> list[str]:
     """By its definition: go to every rank, and see in which nodes its groups lie."""
     places = list(product(*(range(ranks[name]) for name in order)))
     node = {place: number // per_node for number, place in enumerate(places)}
-    total = 0
+    outside = []
     for at, name in enumerate(order):
         groups: dict[tuple, set[int]] = {}
         for place in places:
             groups.setdefault(place[:at] + place[at + 1 :], set()).add(node[place])
-        total += sent[name] * any(len(nodes) > 1 for nodes in groups.values())
-    return total
+        if any(len(nodes) > 1 for nodes in groups.values()):
+            outside.append(name)
+    return outside
 
 
 @exercise("20a-inside")
@@ -163,7 +162,7 @@ def _expect_order_of_mesh(
     order_of_mesh, ranks: dict, sent: dict, per_node: int
 ) -> None:
     least = min(
-        _mesh_bytes_between_nodes(order, ranks, sent, per_node)
+        sum(sent[name] for name in _dimensions_not_inside(order, ranks, per_node))
         for order in permutations(ranks)
     )
     call = f"order_of_mesh({ranks}, {sent}, {per_node})"
@@ -174,11 +173,12 @@ def _expect_order_of_mesh(
             got=got,
             think="what is asked for: each dimension's name, once, in a list",
         )
-        found = _mesh_bytes_between_nodes(got, ranks, sent, per_node)
+        outside = _dimensions_not_inside(got, ranks, per_node)
+        found = sum(sent[name] for name in outside)
         expect(
             found == least,
-            got=f"{list(got)}, with {found} bytes between nodes, where {least} are "
-            "possible",
+            got=f"{list(got)}: not inside are {outside}, {found} bytes, where {least} "
+            "are possible",
             think=_think_of_mesh_order(got, ranks, per_node),
         )
 
@@ -206,6 +206,7 @@ CLIPS = [
     MeshClipCase((2,), (1,), 100.0),  # short enough
     MeshClipCase((30, 30), (40,), 9.9),  # between counted once and counted twice
 ]
+CLOSE = 1e-5  # 32 bits are enough
 MESHES_TO_CLIP_ON = [
     {"data": 2, "tensor": 2},
     {"tensor": 2, "data": 1},
@@ -238,8 +239,7 @@ def check_20a_clip(clip_on_mesh):
 
 def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> None:
     returned = expect.number(notes.returned, "the length", f"on rank {rank}")
-    close = 1e-4 if case.dtype == torch.float32 else 1e-9
-    twice = abs(returned - notes.twice) <= close * notes.twice
+    twice = abs(returned - notes.twice) <= CLOSE * notes.twice
     think = (
         "a gradient that is whole on every tensor rank: it counts once"
         if twice
@@ -247,7 +247,7 @@ def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> No
         "length of the whole before it is clipped"
     )
     expect(
-        abs(returned - notes.length) <= close * notes.length,
+        abs(returned - notes.length) <= CLOSE * notes.length,
         got=f"on rank {rank}, length {returned:.9g} instead of {notes.length:.9g}",
         think=think,
     )
@@ -259,11 +259,10 @@ def _expect_mesh_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
         got=f"on rank {rank}, gradients in other memory than before",
         think="what in place means: who else holds these tensors",
     )
-    close = 1e-4 if case.dtype == torch.float32 else 1e-9
     for got, expected in zip(notes.gradients, notes.expected, strict=True):
         expect(
             got.shape == expected.shape
-            and torch.allclose(got, expected, close, close * case.longest),
+            and torch.allclose(got, expected, CLOSE, CLOSE * case.longest),
             got=f"on rank {rank}, a gradient that begins {got[:2].tolist()} instead of "
             f"{expected[:2].tolist()}",
             think="by what all gradients are multiplied, and when",
