@@ -332,7 +332,7 @@ def clock_with_free_restarts(work, every, save, restart, failures):
 
 @wrong(
     "18b-clock",
-    advice="how long training waits",
+    advice="what takes time",
     note="They forget that saving takes time.",
 )
 def clock_without_saving_time(work, every, save, restart, failures):

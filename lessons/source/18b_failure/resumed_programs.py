@@ -46,7 +46,7 @@ def state_of_resumed(training: DigitsTraining) -> dict[str, object]:
     return {
         "model": training.parameters(),
         "optimizer": [rates, [b.clone().cpu() for b in buffers if b is not None]],
-        "order": training.order[training.used :].clone(),  # still to come
+        "order": torch.as_tensor(training.order[training.used :]).clone(),
         "step": int(training.step),
         "shuffle": training.shuffle.get_state(),
         "noise": training.noise.get_state(),
