@@ -161,11 +161,11 @@ def _think_of_simulated_travel(expected: float, without: float, got: float) -> s
             "rank before (F) or after (B)"
         )
     if _close_to_simulated(got, without):
-        return "the travel of the messages: here it has made no difference"
+        return "travel, forward and on the way back: this is the time without it"
     if got < expected:
         return (
-            "what each instruction in turn waits for: its own rank, and a message, "
-            "forward and on the way back"
+            "what each instruction of the schedule waits for, in turn: its own rank, "
+            "and a message, forward and on the way back"
         )
     return (
         "who is busy while a message travels (nobody), which instructions need none, "
