@@ -38,7 +38,8 @@ TRAINED = [
 def check_20a_wrapper(data_parallel):
     for sizes in BY_HAND:
         call = f"data_parallel on a mesh of {_mesh_in_words(sizes)}"
-        with trying(call, think="whether the former functions are kept and called"):
+        think = "the former functions, kept apart, and the rows of theirs that you cut"
+        with trying(call, think=think):
             args = data_parallel, sizes
             world = prod(sizes.values())
             found = run_trial(try_wrapper, *args, ranks=world, seconds=30)
@@ -75,7 +76,8 @@ def _expect_wrapper_rows(expect, rank: int, notes) -> None:
     )
     expect(
         notes.rows == notes.expected_rows,
-        got=f"on rank {rank}, rows {_some_wrapper_rows(notes.rows)} instead of "
+        got=f"on rank {rank}, from `training.deal`, rows "
+        f"{_some_wrapper_rows(notes.rows)} instead of "
         f"{_some_wrapper_rows(notes.expected_rows)}",
         think="the rows that the former `deal` gives, and this rank's number within "
         "the dimension: its part is consecutive",
@@ -105,8 +107,8 @@ def _expect_wrapper_gradients(expect, rank: int, notes) -> None:
         f"instead of {_first_wrapper_gradients(notes.expected)}",
         think="which ranks hold the same part of the model: a group, not all ranks"
         if of_all
-        else "the mean over this group's ranks: who is in the group, what the sum is "
-        "divided by, and that the former `complete` comes first",
+        else "what `.grad` is then, the mean over this group's ranks: who is in it, by "
+        "what the sum is divided, and that the former `complete` comes first",
     )
 
 
