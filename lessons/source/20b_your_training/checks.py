@@ -37,9 +37,8 @@ def _pair_cases() -> list[tuple[str, str, str]]:
     return cases
 
 
-def _pair_bits(text: str, held_out: str, alphabet: str, last: bool = False) -> float:
-    """With `last`, the last character counts as the first of a pair, by mistake."""
-    pairs, firsts = Counter(pairwise(text)), Counter(text if last else text[:-1])
+def _pair_bits(text: str, held_out: str, alphabet: str) -> float:
+    pairs, firsts = Counter(pairwise(text)), Counter(text[:-1])
     bits = [
         -math.log2((pairs[a, b] + 1) / (firsts[a] + len(alphabet)))
         for a, b in pairwise(held_out)
@@ -72,21 +71,20 @@ def _short_text_of_pairs(text: str) -> str:
 
 
 def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
-    pairs = len(case[1]) - 1
-    with_last = _pair_bits(*case, last=True)
     told = {
         expected * math.log(2): "the unit: a bit is a logarithm to the base 2",
         2**expected: "what is asked for: bits, not the number of choices",
-        with_last: "n(a): the last character of a text begins no pair",
     }
     for value, advice in told.items():
         if math.isclose(got, value, rel_tol=1e-6):
             return advice
-    text, (a, b, *_), alphabet = case
+    text, held_out, alphabet = case
+    a, b = held_out[:2]
+    n_ab, n_a, v = Counter(pairwise(text))[a, b], text[:-1].count(a), len(alphabet)
     return (
-        "which pairs of text are counted, overlapping ones too, for the first pair: "
-        f"n({a}{b}) = {Counter(pairwise(text))[a, b]}, n({a}) = {text[:-1].count(a)}, "
-        f"V = {len(alphabet)}; and the mean of the bits of {pairs} pairs"
+        "which pairs of text are counted: overlapping ones too, and the last character "
+        f"of a text begins none. The first of the {len(held_out) - 1} of held_out has "
+        f"n({a}{b}) = {n_ab}, n({a}) = {n_a}, V = {v}, P = {(n_ab + 1) / (n_a + v):.3g}"
     )
 
 
