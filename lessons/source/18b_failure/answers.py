@@ -231,7 +231,7 @@ def restore_by_names(training, saved):
 
 
 def snapshot_part_by_part(training):
-    """Parameters and momenta by hand, each cloned; the rate as a number."""
+    """Each cloned by hand; the rate as a number, and of the order what is left."""
     parameters = list(training.model.parameters())
     momenta = [training.optimizer.state[p].get("momentum_buffer") for p in parameters]
     return {
@@ -239,8 +239,8 @@ def snapshot_part_by_part(training):
         "momenta": copy.deepcopy(momenta),  # None before the first step
         "rate": training.optimizer.param_groups[0]["lr"],
         "dice": torch.stack([training.shuffle.get_state(), training.noise.get_state()]),
-        "order": training.order.clone(),
-        "numbers": [training.used, training.step],
+        "rest": training.order[training.used :].clone(),
+        "step": training.step,
     }
 
 
@@ -256,8 +256,8 @@ def restore_part_by_part(training, saved):
     training.optimizer.param_groups[0]["lr"] = saved["rate"]
     training.shuffle.set_state(saved["dice"][0])
     training.noise.set_state(saved["dice"][1].clone())  # torch crashes on a view
-    training.order = saved["order"].clone()
-    training.used, training.step = saved["numbers"]
+    training.order, training.used = saved["rest"].clone(), 0
+    training.step = saved["step"]
 
 
 right("18b-resume", name="through a file in memory")(
@@ -332,7 +332,7 @@ def clock_with_free_restarts(work, every, save, restart, failures):
 
 @wrong(
     "18b-clock",
-    advice="how long training waits",
+    advice="what takes time",
     note="They forget that saving takes time.",
 )
 def clock_without_saving_time(work, every, save, restart, failures):

@@ -1,6 +1,5 @@
 """The checks of lesson 18b: an atomic save, a training that goes on, the clock."""
 
-import math
 import os
 import random
 import tempfile
@@ -212,8 +211,7 @@ def _expect_resumed_training(call: str, notes: RestoreNotes) -> None:
 THINK_OF_PARTS = {
     "model": "whose parameters the next step begins with: no step is taken here",
     "optimizer": "what the optimiser remembers: momentum, and its rate",
-    "order": "the images of this epoch, in the order drawn already: a tensor",
-    "used": "how many images of this epoch have been used",
+    "order": "the images of this epoch: the order drawn already, and how many are used",
     "step": "the number of the step",
     "shuffle": "the generator that draws the order of the next epoch",
     "noise": "the generator that draws what is dropped, this rank's own",
@@ -257,22 +255,16 @@ def check_18b_clock(finish_time):
         with trying(f"finish_time({', '.join(map(str, case))})", case[-1]) as expect:
             expected, got = right_finish_time(*case), finish_time(*case)
             expect.number(got, "a moment, as a number")
-            think = _think_of_failure_clock(case, got)
+            think = _think_of_failure_clock(case[1], case[-1])
             expect(got == expected, got=f"{got} instead of {expected:g}", think=think)
 
 
-def _think_of_failure_clock(case: tuple, got) -> str:
-    """The mistake that gives this very number, if we know it."""
-    work, every, save, _, failures = case
-    segments = math.ceil(work / every)
+def _think_of_failure_clock(every: int, failures: list) -> str:
     if not failures:
-        if got == work + segments * save:
-            return (
-                "when it saves: not before the first second of work or after the last"
-            )
-        if got == work:
-            return "how long training waits for each checkpoint"
-        return "after which seconds of work it saves, and how long the rest is, unsaved"
+        return (
+            "what takes time without a failure: the work, and a save after each "
+            f"{every} seconds of it, not after the last"
+        )
     if len(failures) == 1:
         return (
             f"the failure at {failures[0]}: which checkpoint, or all the work, was "

@@ -1,6 +1,5 @@
 """What the check of stopping and going on runs in each rank, and notes there."""
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -47,8 +46,7 @@ def state_of_resumed(training: DigitsTraining) -> dict[str, object]:
     return {
         "model": training.parameters(),
         "optimizer": [rates, [b.clone().cpu() for b in buffers if b is not None]],
-        "order": copy.deepcopy(training.order),
-        "used": int(training.used),
+        "order": torch.as_tensor(training.order[training.used :]).clone(),
         "step": int(training.step),
         "shuffle": training.shuffle.get_state(),
         "noise": training.noise.get_state(),

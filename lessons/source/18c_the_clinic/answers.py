@@ -282,6 +282,20 @@ def beyond_the_best(spans):
 
 @wrong(
     "18c-straggler",
+    advice="2.80 s beyond the mean",
+    note="They leave lanes that never do it out of the mean.",
+)
+def beyond_those_that_do_it(spans):
+    seconds = _seconds(spans)
+
+    def usual(others) -> float:
+        return mean(list(filter(None, others)) or [0])
+
+    return _answer(seconds, _by_waits(seconds), usual)
+
+
+@wrong(
+    "18c-straggler",
     advice="without the number",
     note="They return a span's name with its number.",
 )

@@ -1,6 +1,7 @@
 """The checks of lesson 18c: two sets of repaired programs, and the straggler."""
 
 import random
+from statistics import mean
 from typing import NamedTuple
 
 import torch
@@ -166,7 +167,7 @@ def _expect_patient_number(
     number = expect.number(got, "a number, on each rank")
     thoughts = {
         "finn": "which numbers are in the sum: all of each rank's, and all ranks'",
-        "dan": "by what the sum of all errors is divided: the rows of all ranks",
+        "dan": "which errors are added, and by how many divided: all rows of all ranks",
     }
     think, counts = thoughts[name], [len(rows) for rows in given]
     if name == "dan":
@@ -229,17 +230,17 @@ MADE_BY_HAND = [
         a={"load": 1.0, "compute": 8.0, "wait": 5.0},
         b={"load": 5.0, "compute": 9.0},
     ),
-    _late(  # not the longest kind
+    _late(  # not the longest kind, and not the one beyond all others by most
         "b", "save", 12,
-        a={"load images": 2.0, "save": 0.1, "wait": 1.4},
+        a={"load images": 1.9, "save": 0.1, "wait": 1.2},
         b={"load images": 2.1, "save": 1.1},
-        c={"load images": 2.2, "save": 0.1, "wait": 0.9},
+        c={"load images": 1.9, "save": 1.0, "wait": 0.3},
     ),
     _late(  # the straggler is compared with the mean of the others, not with the best
         "a", "y", 4,
-        a={"x": 4.0, "y": 4.0, "wait": 1.0},
-        b={"x": 0.5, "y": 2.0, "wait": 6.5},
-        c={"x": 3.9, "y": 2.2, "wait": 2.9},
+        a={"x": 6.0, "y": 4.0, "wait": 1.0},
+        b={"x": 0.5, "wait": 10.5},
+        c={"x": 5.9, "y": 2.0, "wait": 3.1},
     ),
     _late(  # what is twice as long need not be what is longer by most
         "a", "compute", 3,
@@ -265,14 +266,15 @@ def _made_up_straggler(lanes: int, kinds: int, dice) -> Late:
 
 
 def _spans_with_straggler(late: Late, dice) -> list[Span]:
-    """In any order; each lane has its own clock, and steps of different lengths."""
+    """In any order; each lane has its own clock, and lacks some kinds in some steps."""
     spans = []
     for lane, kinds in late.rows.items():
-        now, steps = dice.uniform(-1000, 1000), range(late.steps)
-        shares = {kind: [dice.uniform(0.2, 1.8) for _ in steps] for kind in kinds}
-        for step in steps:
-            for kind, total in kinds.items():
-                end = now + total * shares[kind][step] / sum(shares[kind])
+        now = dice.uniform(-1000, 1000)
+        for kind, total in kinds.items():
+            steps = range(dice.randint(1, late.steps))
+            shares = [dice.expovariate(1) for _ in steps]
+            for step in steps:
+                end = now + total * shares[step] / sum(shares)
                 spans.append(Span(f"{kind} {step}", lane, now, end, None))
                 now = end
     dice.shuffle(spans)
@@ -282,26 +284,25 @@ def _spans_with_straggler(late: Late, dice) -> list[Span]:
 @exercise("18c-straggler")
 def check_18c_straggler(find_straggler):
     dice = random.Random(18)
-    sizes = [(2, 2), (3, 1), (4, 3), (5, 2), (8, 4), (11, 3)]
+    sizes = [(2, 2), (3, 1), (4, 3), (5, 4), (8, 4), (11, 3)]
     made_up = [_made_up_straggler(*size, dice) for size in sizes]
     for late in [MADE_BY_HAND[0], *made_up, *MADE_BY_HAND[1:]]:
-        spans = _spans_with_straggler(late, dice)
-        _try_straggler(find_straggler, spans, late.lane, late.kind)
+        _try_straggler(find_straggler, _spans_with_straggler(late, dice), late)
 
 
-def _try_straggler(find_straggler, spans: list[Span], lane: str, kind: str) -> None:
-    lanes = len({span.lane for span in spans})
-    with trying(
-        f"find_straggler({len(spans)} spans in {lanes} lanes)", spans
-    ) as expect:
+def _try_straggler(find_straggler, spans: list[Span], late: Late) -> None:
+    call = f"find_straggler({len(spans)} spans in {len(late.rows)} lanes)"
+    with trying(call, spans) as expect:
         got = find_straggler(spans)
         pair = isinstance(got, tuple | list) and len(got) == 2
+        pair = pair and got[0] in list(late.rows)
         expect(pair, got=got, think="the form of the answer: a pair (lane, kind)")
         think = (
             "which lane waits least, in all its waits together. A lane without a wait "
             "counts, and clocks of different lanes cannot be compared"
         )
-        expect(got[0] == lane, got=f"{got}, where {lane} is the straggler", think=think)
+        shown = f"{got}, where {late.lane} is the straggler"
+        expect(got[0] == late.lane, got=shown, think=think)
         think = "the kind: a name without the number at its end, and not the waiting"
         known = {s.name.rstrip("0123456789 ") for s in spans} - {"wait"}
         expect(got[1] in known, got=got, think=think)
@@ -309,4 +310,9 @@ def _try_straggler(find_straggler, spans: list[Span], lane: str, kind: str) -> N
             "what this lane does for longer than the mean of the others, in all steps "
             "together: not what takes longest"
         )
-        expect(got[1] == kind, got=f"{got}, where {kind!r} makes it late", think=think)
+        shown = []
+        for kind in got[1], late.kind:
+            seconds = {lane: row.get(kind, 0) for lane, row in late.rows.items()}
+            beyond = seconds.pop(late.lane) - mean(seconds.values())
+            shown.append(f"{kind!r}, {beyond:.2f} s beyond the mean")
+        expect(got[1] == late.kind, got=" instead of ".join(shown), think=think)

@@ -122,7 +122,7 @@ def play(schedule, forward, backward, travel, back=None, busy=False, late=0):
     return max(done.values())
 
 
-@wrong("19a-pipeline", advice="made no difference", note="They forget the travel.")
+@wrong("19a-pipeline", advice="time without it", note="They forget the travel.")
 def without_travel(schedule, forward, backward, travel):
     return play(schedule, forward, backward, 0)
 
@@ -143,7 +143,7 @@ def travel_and_a_busy_sender(schedule, forward, backward, travel):
 
 @wrong(
     "19a-pipeline",
-    advice="who is busy|made no difference",
+    advice="who is busy|time without it",
     note="They use the formula for equal stages.",
 )
 def by_formula(schedule, forward, backward, travel):
@@ -278,7 +278,7 @@ def only_what_sticks_out(computing, sending):
 
 @wrong(
     "19a-overlap",
-    advice="as soon as its layer|at the same time",
+    advice="a layer for no message|at the same time",
     note="Backward does not wait for the link.",
 )
 def computing_waits_for_the_link(computing, sending):

@@ -89,7 +89,7 @@ def _think_of_simulated_bytes(group: str, case: tuple[int, ...]) -> str:
         )
     if group == "replicas":
         return (
-            "whose gradients travel, once in a step: those of this GPU, one of "
+            "whose gradients travel, once in a step, 2 bytes each: those of one of "
             f"{tensor} tensor ranks and {pipeline} stages; and a ring of {data}"
         )
     return (
@@ -161,11 +161,11 @@ def _think_of_simulated_travel(expected: float, without: float, got: float) -> s
             "rank before (F) or after (B)"
         )
     if _close_to_simulated(got, without):
-        return "the travel of the messages: here it has made no difference"
+        return "travel, forward and on the way back: this is the time without it"
     if got < expected:
         return (
-            "what an instruction waits for: its own rank, and a message, forward and "
-            "on the way back"
+            "what each instruction of the schedule waits for, in turn: its own rank, "
+            "and a message, forward and on the way back"
         )
     return (
         "who is busy while a message travels (nobody), which instructions need none, "
@@ -214,4 +214,4 @@ def _think_of_simulated_overlap(expected, backward, sending, got: float) -> str:
             "when a message can leave: its layer is done, and the message before it is "
             "through, for the link carries one at a time"
         )
-    return "whether a message leaves as soon as its layer is done and the link is free"
+    return "what waits: a message for its layer and the link, a layer for no message"

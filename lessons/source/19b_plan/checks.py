@@ -47,8 +47,8 @@ def check_19b_implied(implied_bandwidths):
             )
             expect(
                 _same_plan(found[:1], [least]),
-                got=got,
-                think="how many seconds the whole step takes: work / reached",
+                got=f"{got}, where the least is {least:g}",
+                think="bytes per second, and how many seconds the whole step takes",
             )
             expect(
                 _same_plan(found, [least, most]),
@@ -121,8 +121,9 @@ def _expect_chosen_plan(
     least = min(step.seconds for step in fitting)
     expect(
         isinstance(got, Strategy),
-        got=got,
-        think="what is asked for: one of the strategies",
+        got=got or f"None, and {len(fitting)} of them are possible and fit",
+        think="what is asked for: one of the strategies, the fastest of those that are "
+        "left when the others are passed over",
     )
     [found] = [step for step in steps if step.strategy == got][:1] or [None]
     expect(

@@ -326,10 +326,10 @@ def clip_each_gradient(gradients, split, mesh, longest):
 
 @right("20a-clip")
 def clip_on_first_rank(gradients, split, mesh, longest):
-    """What is whole is counted by the first tensor rank alone."""
-    total = torch.zeros(1, dtype=torch.float64)
+    """What is whole is counted by the first tensor rank alone, in 32 bits."""
+    total = torch.zeros(1)
     for name, g in gradients.items():
         if name in split or mesh["tensor"].get_local_rank() == 0:
-            total += g.double().square().sum().cpu()
+            total += g.square().sum().cpu()
     dist.all_reduce(total, group=mesh["tensor"].get_group())
     return _shorten(gradients, float(total) ** 0.5, longest)

@@ -38,7 +38,8 @@ TRAINED = [
 def check_20a_wrapper(data_parallel):
     for sizes in BY_HAND:
         call = f"data_parallel on a mesh of {_mesh_in_words(sizes)}"
-        with trying(call, think="what `deal` and `complete` are given and give back"):
+        think = "the former functions, kept apart, and the rows of theirs that you cut"
+        with trying(call, think=think):
             args = data_parallel, sizes
             world = prod(sizes.values())
             found = run_trial(try_wrapper, *args, ranks=world, seconds=30)
@@ -75,7 +76,8 @@ def _expect_wrapper_rows(expect, rank: int, notes) -> None:
     )
     expect(
         notes.rows == notes.expected_rows,
-        got=f"on rank {rank}, rows {_some_wrapper_rows(notes.rows)} instead of "
+        got=f"on rank {rank}, from `training.deal`, rows "
+        f"{_some_wrapper_rows(notes.rows)} instead of "
         f"{_some_wrapper_rows(notes.expected_rows)}",
         think="the rows that the former `deal` gives, and this rank's number within "
         "the dimension: its part is consecutive",
@@ -105,8 +107,8 @@ def _expect_wrapper_gradients(expect, rank: int, notes) -> None:
         f"instead of {_first_wrapper_gradients(notes.expected)}",
         think="which ranks hold the same part of the model: a group, not all ranks"
         if of_all
-        else "the mean over this group's ranks: who is in the group, what the sum is "
-        "divided by, and that the former `complete` comes first",
+        else "what `.grad` is then, the mean over this group's ranks: who is in it, by "
+        "what the sum is divided, and that the former `complete` comes first",
     )
 
 
@@ -135,19 +137,18 @@ MESHES = [
 ]
 
 
-def _mesh_bytes_between_nodes(
-    order, ranks: dict[str, int], sent: dict[str, int], per_node: int
-):
+def _dimensions_not_inside(order, ranks: dict[str, int], per_node: int) -> list[str]:
     """By its definition: go to every rank, and see in which nodes its groups lie."""
     places = list(product(*(range(ranks[name]) for name in order)))
     node = {place: number // per_node for number, place in enumerate(places)}
-    total = 0
+    outside = []
     for at, name in enumerate(order):
         groups: dict[tuple, set[int]] = {}
         for place in places:
             groups.setdefault(place[:at] + place[at + 1 :], set()).add(node[place])
-        total += sent[name] * any(len(nodes) > 1 for nodes in groups.values())
-    return total
+        if any(len(nodes) > 1 for nodes in groups.values()):
+            outside.append(name)
+    return outside
 
 
 @exercise("20a-inside")
@@ -163,7 +164,7 @@ def _expect_order_of_mesh(
     order_of_mesh, ranks: dict, sent: dict, per_node: int
 ) -> None:
     least = min(
-        _mesh_bytes_between_nodes(order, ranks, sent, per_node)
+        sum(sent[name] for name in _dimensions_not_inside(order, ranks, per_node))
         for order in permutations(ranks)
     )
     call = f"order_of_mesh({ranks}, {sent}, {per_node})"
@@ -174,11 +175,12 @@ def _expect_order_of_mesh(
             got=got,
             think="what is asked for: each dimension's name, once, in a list",
         )
-        found = _mesh_bytes_between_nodes(got, ranks, sent, per_node)
+        outside = _dimensions_not_inside(got, ranks, per_node)
+        found = sum(sent[name] for name in outside)
         expect(
             found == least,
-            got=f"{list(got)}, with {found} bytes between nodes, where {least} are "
-            "possible",
+            got=f"{list(got)}: not inside are {outside}, {found} bytes, where {least} "
+            "are possible",
             think=_think_of_mesh_order(got, ranks, per_node),
         )
 
@@ -206,6 +208,7 @@ CLIPS = [
     MeshClipCase((2,), (1,), 100.0),  # short enough
     MeshClipCase((30, 30), (40,), 9.9),  # between counted once and counted twice
 ]
+CLOSE = 1e-5  # 32 bits are enough
 MESHES_TO_CLIP_ON = [
     {"data": 2, "tensor": 2},
     {"tensor": 2, "data": 1},
@@ -238,8 +241,7 @@ def check_20a_clip(clip_on_mesh):
 
 def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> None:
     returned = expect.number(notes.returned, "the length", f"on rank {rank}")
-    close = 1e-4 if case.dtype == torch.float32 else 1e-9
-    twice = abs(returned - notes.twice) <= close * notes.twice
+    twice = abs(returned - notes.twice) <= CLOSE * notes.twice
     think = (
         "a gradient that is whole on every tensor rank: it counts once"
         if twice
@@ -247,7 +249,7 @@ def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> No
         "length of the whole before it is clipped"
     )
     expect(
-        abs(returned - notes.length) <= close * notes.length,
+        abs(returned - notes.length) <= CLOSE * notes.length,
         got=f"on rank {rank}, length {returned:.9g} instead of {notes.length:.9g}",
         think=think,
     )
@@ -259,11 +261,10 @@ def _expect_mesh_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
         got=f"on rank {rank}, gradients in other memory than before",
         think="what in place means: who else holds these tensors",
     )
-    close = 1e-4 if case.dtype == torch.float32 else 1e-9
     for got, expected in zip(notes.gradients, notes.expected, strict=True):
         expect(
             got.shape == expected.shape
-            and torch.allclose(got, expected, close, close * case.longest),
+            and torch.allclose(got, expected, CLOSE, CLOSE * case.longest),
             got=f"on rank {rank}, a gradient that begins {got[:2].tolist()} instead of "
             f"{expected[:2].tolist()}",
             think="by what all gradients are multiplied, and when",

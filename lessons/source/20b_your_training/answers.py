@@ -150,7 +150,7 @@ wrong(
 )(place_by(cut=lambda whole, rank, ranks: np.array_split(whole, ranks)[rank].tolist()))
 wrong(
     "20b-place",
-    advice="the share of one rank",
+    advice="dealt to this rank",
     name="whole_batch",
     note="They forget to take their share.",
 )(place_by(cut=lambda whole, rank, ranks: whole))

@@ -37,9 +37,8 @@ def _pair_cases() -> list[tuple[str, str, str]]:
     return cases
 
 
-def _pair_bits(text: str, held_out: str, alphabet: str, last: bool = False) -> float:
-    """With `last`, the last character counts as the first of a pair, by mistake."""
-    pairs, firsts = Counter(pairwise(text)), Counter(text if last else text[:-1])
+def _pair_bits(text: str, held_out: str, alphabet: str) -> float:
+    pairs, firsts = Counter(pairwise(text)), Counter(text[:-1])
     bits = [
         -math.log2((pairs[a, b] + 1) / (firsts[a] + len(alphabet)))
         for a, b in pairwise(held_out)
@@ -72,20 +71,20 @@ def _short_text_of_pairs(text: str) -> str:
 
 
 def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
-    pairs = len(case[1]) - 1
-    with_last = _pair_bits(*case, last=True)
     told = {
         expected * math.log(2): "the unit: a bit is a logarithm to the base 2",
-        expected * pairs: "the mean over the pairs of held_out: this is their sum",
         2**expected: "what is asked for: bits, not the number of choices",
-        with_last: "n(a): the last character of a text begins no pair",
     }
     for value, advice in told.items():
         if math.isclose(got, value, rel_tol=1e-6):
             return advice
+    text, held_out, alphabet = case
+    a, b = held_out[:2]
+    n_ab, n_a, v = Counter(pairwise(text))[a, b], text[:-1].count(a), len(alphabet)
     return (
-        "which pairs of text are counted, overlapping ones too, how many of them "
-        "begin with a, and what V is"
+        "which pairs of text are counted: overlapping ones too, and the last character "
+        f"of a text begins none. The first of the {len(held_out) - 1} of held_out has "
+        f"n({a}{b}) = {n_ab}, n({a}) = {n_a}, V = {v}, P = {(n_ab + 1) / (n_a + v):.3g}"
     )
 
 
@@ -110,10 +109,10 @@ def check_20b_place(windows_of_step):
 
 
 def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, windows: int):
-    asked, steps = set(), -(-windows // batch)
+    asked, steps = [], -(-windows // batch)
 
     def order(epoch) -> list[int]:
-        asked.add(int(epoch))
+        asked.append(int(epoch))
         return _order_of_epoch(int(epoch), windows)
 
     with trying(
@@ -125,28 +124,22 @@ def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, window
         epoch, place = divmod(step, steps)
         whole = _order_of_epoch(epoch, windows)[place * batch : (place + 1) * batch]
         expect(
-            asked <= {epoch},  # without a window there is nothing to ask
-            got=f"order was asked for epochs {sorted(asked)}, not {epoch}",
+            asked in ([], [epoch]),  # without a window there is nothing to ask
+            got=f"order was asked for epochs {asked}, not once for {epoch}",
             think=f"{windows} windows in batches of {batch}, an epoch of {steps} "
-            f"{'step' if steps == 1 else 'steps'}: in which epoch is step {step}?",
+            f"{'step' if steps == 1 else 'steps'}: in which epoch is step {step}? "
+            "One call is enough",
         )
         expect(
             listed == whole[rank::ranks],
-            got=got,
-            think=_think_of_training_place(listed, whole, rank, ranks, batch),
+            got=f"{got} instead of {whole[rank::ranks]}: the batch is {whole}, of "
+            f"{_order_of_epoch(epoch, windows)}",
+            think="the last batch of an epoch: it is shorter, and the next epoch is "
+            "apart"
+            if len(whole) < batch
+            else "which slice of the epoch's order the batch is, and which places of "
+            "it are dealt to this rank: one in `ranks`",
         )
-
-
-def _think_of_training_place(
-    got: list, whole: list, rank: int, ranks: int, batch: int
-) -> str:
-    if got == whole and ranks > 1:
-        return "the share of one rank: this is the whole batch"
-    if sorted(got) != sorted(whole[rank::ranks]) and set(got) <= set(whole):
-        return "which places of the batch are dealt to this rank: one in `ranks`"
-    if len(whole) < batch:
-        return "the last batch of an epoch: it is shorter, and the next epoch is apart"
-    return "which slice of this epoch's order the batch is"
 
 
 # 20b-fast -----------------------------------------------------------------------------
@@ -197,7 +190,7 @@ def _expect_fast_training_case(
 def _expect_fast_training_same(
     expect, rank: int, notes: FastNotes, case: FastCase
 ) -> None:
-    close = 1e-9 if case.double else 1e-4
+    close = 1e-6 if case.double else 1e-4  # 32 bits are enough for a loss
     expect(
         notes.losses is not None and len(notes.losses) == case.steps,
         got=notes.returned,
