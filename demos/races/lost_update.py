@@ -1,9 +1,10 @@
 """Let two workers add to one number, and count the updates that get lost.
 
 Run:      python demos/races/lost_update.py
-Look for: threads lose nothing with x = x + 1 on Python 3.10 and later (on 3.9 they
-          did), and a good part of all updates with x = x + int(1). Processes that
-          share memory have no common GIL and lose updates with both. A lock ends it.
+Look for: threads lose nothing with x = x + 1 on Python 3.10 and later (without a
+          GIL they do), and a good part of all updates with x = x + int(1). Processes
+          that share memory have no common GIL and lose updates with both. A lock ends
+          it.
 Try:      --workers 4. More workers lose a larger part.
           --updates 1000. Threads are now done before they have to take turns: the race
           is still there, and the test no longer shows it.

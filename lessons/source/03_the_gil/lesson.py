@@ -708,12 +708,13 @@ draw_timelines(loops, stamp="simulated")
 # When late: leave this out.
 
 # %% [markdown]
-# ## A Python without GIL
+# ## A Python without a GIL
 #
 # Since version 3.13 there is a second build of Python, called *free-threaded*. It counts
-# references in a way that is safe without one lock, and each list or dictionary has a
-# small lock of its own. Threads then run Python code at the same time. If a free-threaded
-# Python is installed, the next cell runs the same demo on both.
+# references in a way that is safe without the GIL, and each list or dictionary has a
+# small lock of its own. Threads then run Python code at the same time. The next cell does
+# the same work one by one, in threads and in processes, and if a free-threaded Python is
+# installed, does so there as well.
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside.programs.free_threaded import run_without_gil
@@ -723,6 +724,7 @@ run_without_gil("gil/threads_vs_processes.py")
 
 # %% [markdown]
 # The time of the processes includes starting them, so their speed-up stays below 2.
+# Threads without a GIL come closer to 2, if both find a free core.
 #
 # To get a free-threaded Python: `uv python install 3.14t`, or the installer from
 # python.org. Ask `sys._is_gil_enabled()`: a C extension that was not made for it switches

@@ -657,8 +657,8 @@ for add in lost_update.add_one, lost_update.add_with_lock:
 # The worst of three rounds is shown. `add_with_lock` adds inside `with lock:`. With a
 # lock of `multiprocessing`, which works between processes, nothing is lost.
 #
-# Threads without a GIL race as processes do. The demo counts both; if a free-threaded
-# Python (lesson 3) is installed, the next cell runs it there:
+# Threads without a GIL race as processes do: they lose updates of `x = x + 1`, too. If a
+# free-threaded Python (lesson 3) is installed, the next cell counts both there:
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside.programs.free_threaded import run_without_gil

@@ -336,8 +336,9 @@ knee
 # Dots lie above the prediction if another program had a core, or *b* was measured in a
 # quieter moment. With one core, or beside busy programs, the knee is at 1.
 #
-# Threads need no new process, but under the GIL those that compute take turns. Where a
-# free-threaded Python (lesson 3) is installed, the next cell times crews of threads there:
+# Threads need no new process, but under the GIL, threads that compute take turns. Where
+# a free-threaded Python (lesson 3) has NumPy, SciPy and psutil, the next cell times crews
+# of threads there. Their speed-up, too, grows up to the number of free cores:
 
 # %% tags=["nbval-ignore-output"]
 from sidebyside.programs.free_threaded import run_without_gil

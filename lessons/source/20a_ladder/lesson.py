@@ -437,13 +437,13 @@ print_beside_counted(ladder)
 # %% [markdown]
 # ## A rung for experts
 #
-# Lesson 16d's experts are another model, with a first rung of its own: four gated MLPs
-# replace each block's one. Each of two ranks has half of the rows, and two experts of
-# each block. Gradients of what both share are averaged; an expert has seen both ranks'
-# tokens already.
+# Lesson 16d's experts make another model, with a first rung of its own: four experts
+# replace each block's MLP, and a token visits two. Each of two ranks has half of the
+# rows and of each block's experts. Shared gradients are averaged; an expert has seen
+# both ranks' tokens, so its gradient is halved.
 #
-# What a rank sends depends on the text. But the trail holds the model before the step
-# that we count: one forward pass says which choices cross to the other rank.
+# What a rank sends depends on the text. The trail holds the model before the counted
+# step, so one forward pass says which choices cross to the other rank.
 
 # %%
 from parallel_by_hand.capstone import experts_rung
@@ -457,8 +457,8 @@ print("equal within 1e-05:", all(gap <= 1e-5 for rank in ranks for gap in rank.g
 
 # %% [markdown]
 # **The routers of one process predict every byte that two ranks of experts send.** A
-# choice that crosses moves a row, an answer and the gradient of each; either rank sends
-# two of the four. The rest is shared gradients and counts. Activations are not predicted.
+# choice that crosses moves a row, an answer and their gradients; each rank sends two of
+# the four. The rest is shared gradients and counts. Activations are not predicted.
 
 # %% [markdown] tags=["instructor"]
 # ## Which dimension inside: 2 minutes

@@ -21,14 +21,15 @@ EXPERTS_MODEL = SMALL_MODEL._replace(experts=4)
 
 
 def expert_parallel(training, mesh) -> None:
-    """A wrapper: each of all ranks takes its rows, and has its share of the experts."""
+    """A wrapper: all ranks share rows, and the experts of each layer (lesson 16d)."""
     deal_rows(training, mesh)
-    group, (alone, _) = mesh.get_group(), dist.new_subgroups(1)
+    group = mesh.get_group()
     layers = [
         split_experts(layer, group) if isinstance(layer, ExpertLayer) else layer
         for layer in training.model
     ]
     training.model = nn.Sequential(*layers)
+    alone, _ = dist.new_subgroups(1)  # no other rank has the same experts
     training.complete = lambda: complete_gradients(training.model, alone)
 
 
@@ -46,7 +47,7 @@ def predict_experts(trail: Tensor) -> tuple[int, int]:
         if isinstance(layer, ExpertLayer):
             first, second = layer.chosen.chunk(2)
             crossing += int((first >= half).sum() + (second < half).sum())
-            counts += 2 * half + half  # of all experts, then of the other rank's
+            counts += EXPERTS_MODEL.experts + half  # all, then the other rank's
     shared = sum(p.numel() for n, p in model.named_parameters() if not is_expert(n))
     total, item = trail.shape[1], trail.itemsize
     # a row, an answer and their gradients: two of these four from each rank

@@ -19,7 +19,10 @@ def run_without_gil(path: str, *args: object) -> None:
         return
     module = path.removesuffix(".py").replace("/", ".")
     run = f"from demos.{module} import main; main()"
-    course = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}"}
+    course = {
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}",
+        "PYTHONUTF8": "1",  # Windows would write × in another encoding
+    }
     demo = subprocess.run(
         [python, "-c", run, *map(str, args)],
         env=os.environ | course,
