@@ -217,8 +217,8 @@ class ForkserverInWaiting:
             theirs.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def wait(self) -> str:
-        """In the child: the code of the forkserver that it is to be."""
+    def wait(self) -> list[str]:
+        """In the child: the code of the forkserver that it is to be, its arguments."""
         received = _receive(self.channel)
         if received is None:
             os._exit(0)
@@ -232,7 +232,7 @@ class ForkserverInWaiting:
         for place, fd in high.items():
             os.dup2(fd, place, inheritable=True)
         os.closerange(min(high.values()), max(high.values()) + 1)
-        return request["code"]
+        return request["words"]
 
     def serve_multiprocessing(self) -> None:
         """In the program: the first forkserver that it starts is this child."""
@@ -241,11 +241,11 @@ class ForkserverInWaiting:
         usual = util.spawnv_passfds
 
         def spawn(path, args, passfds):
-            code = args[args.index("-c") + 1] if "-c" in args else ""
-            if "multiprocessing.forkserver" not in str(code) or not self.channel:
+            words = args[args.index("-c") + 1 :] if "-c" in args else [""]
+            if "multiprocessing.forkserver" not in str(words[0]) or not self.channel:
                 return usual(path, args, passfds)
             fds, mask = list(passfds), signal.pthread_sigmask(signal.SIG_BLOCK, [])
-            request = {"code": code, "fds": fds, "mask": [int(n) for n in mask]}
+            request = {"words": words, "fds": fds, "mask": [int(n) for n in mask]}
             _send(self.channel, request, fds)
             self.channel.close()
             self.channel = None
@@ -280,6 +280,6 @@ if __name__ == "__main__":
             code = compile(Path(path).read_bytes(), path, "exec")
             exec(code, main_module(path))
         else:
-            code = in_waiting.wait()
-            sys.argv, sys.path[0] = ["-c"], ""
+            code, *args = in_waiting.wait()
+            sys.argv, sys.path[0] = ["-c", *args], ""
             exec(code, main_module(None))
