@@ -6,7 +6,7 @@ from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 
 BREAKFASTS = [
-    ([3, 2, 4], "the minutes between: one cook needs 9, and how many do three need?"),
+    ([3, 2, 4], "one cook's 9 minutes: how many do three need, and what is saved?"),
     ([7], "one dish, one cook either way: is anything saved?"),
     ([5, 1], "two cooks: when is the slower of the two dishes ready?"),
     ([1, 5], "the slowest dish: where in the list may it stand?"),

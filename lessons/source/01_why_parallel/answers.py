@@ -189,7 +189,7 @@ def as_many_as_possible(hours, share, price, waiting, most):
 
 @wrong(
     "01-worth",
-    advice="your own waiting",
+    advice="how often is your own hour",
     note="They forget their own waiting: then one worker is always the cheapest.",
 )
 def only_the_workers_cost(hours, share, price, waiting, most):

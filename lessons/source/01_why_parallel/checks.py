@@ -105,7 +105,7 @@ JOBS = [  # hours, share, price, waiting, most
     (
         (10, 0.2, 1, 10, 16),
         "the example: what do 4, 6 and 8 workers cost, who is paid while one works, "
-        "and is your own waiting paid, too?",
+        "and how often is your own hour counted?",
     ),
     ((8, 0.25, 1, 9, 3), "`most` workers: is it among the numbers that you try?"),
     ((10, 0, 1, 10, 16), "no serial part: for how many hours are all paid together?"),

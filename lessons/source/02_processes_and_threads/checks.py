@@ -41,13 +41,10 @@ def check_02_firm(belongs_to):
     with trying("belongs_to") as expect:
         unknown = ", ".join(str(name) for name in belongs_to if name not in NAMES)
         missing = ", ".join(name for name in NAMES if name not in belongs_to)
-        expect(
-            not unknown and not missing,
-            got=f"unknown names: {unknown or 'none'}; missing names: "
-            f"{missing or 'none'}",
-            think="the dictionary: one entry for each of the five, and no other. Does "
-            "an entry give a parent, or children?",
-        )
+        think = "the keys, names of the five: does an entry give a parent, or children?"
+        expect(not unknown, got=f"unknown names: {unknown}", think=think)
+        think = "the dictionary: one entry for each of the five"
+        expect(not missing, got=f"missing names: {missing}", think=think)
     with trying("belongs_to, and reading what they all have signed") as expect:
         signed = open_the_firm()
         for name in NAMES:

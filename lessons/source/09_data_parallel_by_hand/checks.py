@@ -221,8 +221,8 @@ def _expect_steps_of_exhibit(expect, name: str, first, alone) -> None:
         "G": "the gradient that is clipped: is it the batch's, on all ranks alike, and "
         "clipped once",
     }
-    think = thoughts.get(name, "what is summed, by what it is divided, and the order "
-                         "of reduce and update")  # fmt: skip
+    think = thoughts.get(name, "what is summed, by what it is divided, and what "
+                         "is in .grad when the step is taken")  # fmt: skip
     expect(
         (step - times * right).abs().max() > 1e-9,
         got=f"a first step {times:.2f} times as long as one process's",

@@ -3,6 +3,7 @@
 import threading
 from bisect import bisect_left
 from itertools import count, pairwise
+from operator import le, lt
 from time import perf_counter
 
 import numpy as np
@@ -12,16 +13,16 @@ from lessons.source.sample_answers import right, wrong
 # 13a-pays -----------------------------------------------------------------------------
 
 
-def _pays(messages=2, bytes_of_place=12, free=False, sizes=None):
+def _pays(messages=2, pays=lt, free=False, sizes=None):
     """By the formulas of the text, with something wrong in them."""
 
     def smallest_size(host, device, alpha, beta):
         if device <= host and sizes is None:
             return None
         for n in sizes or count(1):
-            away = messages * alpha + bytes_of_place * n**2 * beta
+            away = messages * alpha + 12 * n**2 * beta
             away += 0 if free else 2 * n**3 / device
-            if away < 2 * n**3 / host:
+            if pays(away, 2 * n**3 / host):
                 return n
         return None
 
@@ -36,11 +37,10 @@ wrong(
 )(_pays(messages=1))
 wrong(
     "13a-pays",
-    advice="s by sending.*are they these",
-    note="The product travels, too: 12 bytes for each place, not 8.",
-    name="pays_no_way_back",
-)(_pays(bytes_of_place=8))
-
+    advice="2; n = 2 takes 16 s by sending, 16 s here",
+    note="They take as fast for faster.",
+    name="pays_when_as_fast",
+)(_pays(pays=le))
 
 wrong(
     "13a-pays",

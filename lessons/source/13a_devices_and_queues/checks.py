@@ -22,7 +22,7 @@ LINKS = [
     (2e3, 2e6, 0.5, 0.0),  # by hand
     (4e7, 1e11, 60e-6, 1e-10),
     (1e11, 1e13, 20e-6, 4e-11),
-    (1e6, 1e7, 0.0, 1e-6),
+    (1, 2, 4, 0),  # at n = 2 both take 16 s
     (1e6, 1e7, 0.0, 0.0),
 ]
 NEVER = [(1e9, 1e9, 1e-5, 1e-9), (1e9, 1e8, 0.0, 0.0)]
@@ -170,7 +170,8 @@ FAULTS = {
     ),
     "not copied": (
         "a batch that was computed before it had been copied",
-        "what a compute has to wait for",
+        "what a compute has to wait for: where in the copier's queue does its event "
+        "stand, before or behind the copy?",
     ),
     "overwritten": (
         "a buffer that was overwritten before its batch had been computed",

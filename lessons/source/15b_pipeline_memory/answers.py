@@ -33,7 +33,7 @@ def runs_one_too_few_ahead(stages, microbatches):
 
 @wrong(
     "15b-1f1b",
-    advice="everyone waits.*one finger per rank",
+    advice="everyone waits.*Which rank has stages after it",
     note="Rank 0 is the first stage, not the last: the lists deadlock.",
 )
 def counts_ranks_from_the_wrong_end(stages, microbatches):

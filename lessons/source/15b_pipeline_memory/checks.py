@@ -57,7 +57,8 @@ def _expect_legal_schedule(expect, schedule, microbatches: int, kinds="FB") -> N
     rows = "".join(f"\nrank {r} | {' '.join(map(str, schedule[r]))}" for r in ranks)
     got = f"a schedule that cannot run: {problem}{rows}"
     if isinstance(problem, EveryoneWaits):
-        think = "one finger per rank, along the lists: where do the fingers stop?"
+        think = "one finger per rank, along the lists: where do they stop? Which rank "
+        think += "has stages after it, and so has to run ahead?"
     expect(problem is None, got=got, think=think)
     stages, most = schedule_size(schedule)
     got = f"{most} micro-batches on each rank{rows}"

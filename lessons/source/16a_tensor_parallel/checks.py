@@ -55,8 +55,8 @@ OF_ROWS = {
 def check_16a_row(row_forward, row_backward):
     for ranks in RANKS:
         args = row_forward, row_backward, LAYERS
-        think = "the shapes of the parts: which two can be multiplied, and which are "
-        think += "the same on all ranks, so that a collective can add them up"
+        think = "what this line needs; where shapes do not fit, which two parts can be "
+        think += "multiplied, and which a collective can add up"
         with trying(f"both functions in {ranks} ranks", think=think):
             found = run_trial(try_row_layer, *args, ranks=ranks)
         for size, of_ranks in zip(LAYERS, zip(*found, strict=True), strict=True):

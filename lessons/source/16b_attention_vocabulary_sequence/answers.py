@@ -65,7 +65,7 @@ def loss_without_maximum(logits, labels, first):
 
 @wrong(
     "16b-cross-entropy",
-    advice="detach|flows through the largest|in-place|view",
+    advice="by which functions autograd can go back",
     note="They all-reduce a tensor that autograd follows, and forget `detach`.",
 )
 def loss_with_tracked_maximum(logits, labels, first):

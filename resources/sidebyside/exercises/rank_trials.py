@@ -41,7 +41,8 @@ def expect_tensor(
     expect(
         got.shape == right.shape,
         got=f"{where} has shape {tuple(got.shape)}, not {tuple(right.shape)}",
-        think="which shape the whole has here, and what of it a rank holds",
+        think="which shape the whole has here, and what of it a rank holds. A gradient "
+        "has the shape of its tensor",
     )
     if got.dtype != right.dtype:
         where = f"{where}, of {got.dtype} and not {right.dtype}"
