@@ -319,7 +319,7 @@ def one_adds_and_sends_the_sum_back(weight, peer):
 
 @wrong(
     "14a-tied",
-    advice="while both send",
+    advice="both in send",
     note="On the CPU a send waits until somebody receives. Neither does.",
     state="HUNG",
 )

@@ -202,8 +202,8 @@ HOLDERS = {2: (0, 1), 3: (0, 2), 5: (4, 1)}
 @exercise(
     "14a-tied",
     in_ranks=True,
-    when_hung="what the other holder does meanwhile: does either receive while both "
-    "send? And do ranks that hold no copy have to take part",
+    when_hung="what the other holder does meanwhile: both in send, or both in recv, "
+    "wait for each other. And do ranks that hold no copy have to take part",
 )
 def check_14a_tied(sum_tied_gradients):
     for ranks, holders in HOLDERS.items():
@@ -234,8 +234,8 @@ def _expect_tied(expect, total, holders: tuple, both: list) -> None:
             got=f"rank {rank} returned {notes.returned}",
             think="where the sum is to be: in `weight.grad`",
         )
-        think = "what is asked for, the sum or the mean; and which of both gradients "
-        think += "is in it, how often"
+        think = "what is sent: is it the gradient? What is asked for, the sum or the "
+        think += "mean; and which of both gradients is in it, how often"
         where = f"on rank {rank}, weight.grad"
         expect_tensor(expect, where, notes.gradient, total, think, 1e-5)
     for rank, peer, (_, meter, *_) in zip(holders, holders[::-1], both, strict=True):

@@ -97,14 +97,14 @@ def _expect_merged_attention_pair(expect, got, expected) -> None:
         think="what comes first in the pair, (queries, d), and what second, (queries,)",
     )
     overflows = expected[1].exp().isinf().any()
-    for name, mine, wanted in zip(("mixed", "log_sum"), got, expected, strict=True):
+    for place, name in (1, "log_sum"), (0, "mixed"):
         think = "how much each set counts: the share that it has of the whole softmax"
         if name == "log_sum":
             think = "the logarithm of the sum of both sums"
         if overflows:
             think = "which exponentials are finite: only differences of log-sums are "
             think += "small enough, and of these only the ones that are not above 0"
-        expect_tensor(expect, name, mine, wanted, think, CLOSE)
+        expect_tensor(expect, name, got[place], expected[place], think, CLOSE)
 
 
 def _expect_ring_attention(of_ranks: Sequence[RoundNotes]) -> None:
@@ -232,14 +232,17 @@ def _thought_about_gradient(of_ranks, rank: int, number: int) -> str:
         for place, theirs in enumerate(notes.expected):
             if not isinstance(got, torch.Tensor) or got.shape != theirs.shape:
                 continue
-            if torch.allclose(got.to(theirs.dtype), theirs) and other != rank:
+            got = got.to(theirs.dtype)
+            if torch.allclose(len(of_ranks) * got, theirs):
+                return "what is asked for: a sum over the ranks, not a mean"
+            if torch.allclose(got, theirs) and other != rank:
                 return f"whose gradients these are: they belong to rank {other}"
-            if torch.allclose(got.to(theirs.dtype), theirs) and place != number:
+            if torch.allclose(got, theirs) and place != number:
                 return (
                     f"in which order they are returned: this is that of {NAMES[place]}"
                 )
     if number == 0:
-        think = "which keys have added to the gradient of this rank's queries, each "
-        return think + "once, and whether every call gets the seen and gradient given"
+        think = "whether this gradient ever leaves its rank, which keys have added to "
+        return think + "it, each once, and what seen and gradient every call gets"
     think = "where each rank's part of this gradient is made, how it gets here, and "
     return think + "what it is added to: parts of the same keys, or the same values"

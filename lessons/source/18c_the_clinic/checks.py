@@ -9,7 +9,6 @@ import torch
 from parallel_by_hand.clinic.patient_data import result_when_well
 from parallel_by_hand.clinic.ward import on_cpus, patient_lines, repaired_patient
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
-from sidebyside import RankFailed
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
@@ -19,8 +18,10 @@ from .treatment import cases_for_treatment, treat_in_rank
 
 SEVERAL = 3, 2, 5, 1  # ranks
 GUILTY = {"ada": 0, "ben": 2, "dan": 2, "cleo": 1, "eve": 1, "finn": 2}
+DATA = {"ada": "batches", "ben": "batches", "cleo": "gradients"}
+DATA |= {"dan": "rows", "eve": "batches", "finn": "numbers"}
 WHEN_HUNG = "a collective that some rank does not come to, or not in the same order, "
-WHEN_HUNG += "or bytes that nobody sends"
+WHEN_HUNG += "or bytes that nobody sends. Lines are counted in the repaired program"
 
 # Repairs ------------------------------------------------------------------------------
 
@@ -48,20 +49,12 @@ def _try_repairs(variable: str, repairs, wanted: list[str]) -> None:
         n: _repaired_in_clinic(variable, n, repairs[n]) for n in wanted if n in repairs
     }
     for ranks in SEVERAL:
-        found = _treated_patients(codes, ranks)
-        for name in codes:
-            with trying(f"{name}, repaired, {_in_clinic_ranks(ranks)}") as expect:
-                for number, given in enumerate(cases_for_treatment(name, ranks)):
-                    results = [rank[name][number] for rank in found]
-                    _expect_patient_well(expect, name, given, results)
+        for name, code in codes.items():
+            _treat_patient(name, code, ranks)
     with trying(variable) as expect:
         missing = [name for name in wanted if name not in repairs]
         got = f"right repairs of {', '.join(codes)}; {', '.join(missing)} to go"
         expect(not missing, got=got, think="the next patient: what does its tool say")
-
-
-def _in_clinic_ranks(ranks: int) -> str:
-    return f"in {ranks} ranks" if ranks > 1 else "in one rank"
 
 
 def _repaired_in_clinic(variable: str, name: str, answer) -> str:
@@ -110,19 +103,17 @@ def _expect_repair_in_python(expect, name: str, lines: list, changes: dict) -> N
     expect(not said, got=f"a program that is not Python (lines {which})", think=think)
 
 
-def _treated_patients(codes: dict, ranks: int) -> list[dict]:
-    """All in one launch; if a rank fails, one by one, to know in which program."""
-    with on_cpus():  # as their tensors are
-        try:
-            return run_trial(treat_in_rank, list(codes.items()), ranks, ranks=ranks)
-        except RankFailed:
-            for name, code in codes.items():
-                think = "what the new lines do, each in its place, and on each rank"
-                with trying(
-                    f"{name}, repaired, {_in_clinic_ranks(ranks)}", think=think
-                ):
-                    run_trial(treat_in_rank, [(name, code)], ranks, ranks=ranks)
-            raise
+def _treat_patient(name: str, code: str, ranks: int) -> None:
+    cases = cases_for_treatment(name, ranks)
+    counts = ", ".join(str([len(mine) for mine in given]) for given in cases)
+    where = f"in {ranks} ranks" if ranks > 1 else "in one rank"
+    think = "what the new lines do, each in its place, and on each rank"
+    call = f"{name}, repaired, {where}, with {counts} {DATA[name]}"
+    with trying(call, think=think) as expect:
+        with on_cpus():  # as their tensors are
+            found = run_trial(treat_in_rank, name, code, ranks, ranks=ranks)
+        for given, *results in zip(cases, *found, strict=True):
+            _expect_patient_well(expect, name, given, results)
 
 
 def _expect_patient_well(expect, name: str, given: list, results: list) -> None:

@@ -75,15 +75,10 @@ _CASES: dict[str, Callable] = {
 }
 
 
-def treat_in_rank(items: list[tuple[str, str]], ranks: int) -> dict[str, list]:
-    """Runs in each rank: of each (name, code), what it returns in each of its cases."""
-    return {
-        name: [
-            _result_of_treatment(name, code, given)
-            for given in cases_for_treatment(name, ranks)
-        ]
-        for name, code in items
-    }
+def treat_in_rank(name: str, code: str, ranks: int) -> list:
+    """Runs in each rank: what this patient's code returns in each of its cases."""
+    cases = cases_for_treatment(name, ranks)
+    return [_result_of_treatment(name, code, given) for given in cases]
 
 
 class PatientNameOfOneRank(str):

@@ -154,6 +154,28 @@ def by_formula(schedule, forward, backward, travel):
 
 @wrong(
     "19a-pipeline",
+    advice="the one before it in its rank's list",
+    note="Each rank does the first instruction that is ready, not the next one.",
+)
+def whatever_is_ready(schedule, forward, backward, travel):
+    left, done, free = list(map(list, schedule)), {}, [0] * len(schedule)
+    while any(left):
+        for rank, order in enumerate(left):
+            for work in order:
+                sender = rank - 1 if work[0] == "F" else rank + 1
+                first = work[0] == "F" or (rank, "F" + work[1:]) in done
+                sent = (sender, work) in done or sender not in range(len(left))
+                if first and sent:
+                    arrived = done.get((sender, work), -travel) + travel
+                    takes = (forward if work[0] == "F" else backward)[rank]
+                    free[rank] = done[rank, work] = max(free[rank], arrived) + takes
+                    order.remove(work)
+                    break
+    return max(free)
+
+
+@wrong(
+    "19a-pipeline",
     advice="may not be done yet",
     note="They read the end of an instruction that has not been done.",
 )

@@ -128,7 +128,8 @@ def _simulated_pipeline_cases() -> list[tuple]:
         backward = [drawn.randint(2, 16) / 4 for _ in range(ranks)]
         travel = drawn.choice((0, 0.25, 1, 3, 9))
         cases.append((name, make(ranks, count), forward, backward, travel))
-    return cases
+    in_turn = [["F0", "B0", "F1", "B1"]] * 2  # F1 arrives early, and has to wait
+    return [*cases, (f"{in_turn}", in_turn, [1, 1], [2, 2], 1)]
 
 
 @exercise(
@@ -164,8 +165,8 @@ def _think_of_simulated_travel(expected: float, without: float, got: float) -> s
         return "travel, forward and on the way back: this is the time without it"
     if got < expected:
         return (
-            "what each instruction of the schedule waits for, in turn: its own rank, "
-            "and a message, forward and on the way back"
+            "what each instruction waits for: the one before it in its rank's list, "
+            "also when it could begin, and a message, forward and on the way back"
         )
     return (
         "who is busy while a message travels (nobody), which instructions need none, "

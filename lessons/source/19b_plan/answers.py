@@ -140,7 +140,7 @@ wrong(
 
 @wrong(
     "19b-choose",
-    advice="one of the strategies",
+    advice="after the first one that is impossible",
     note="The `try` stands round the loop instead of in it.",
 )
 def choose_that_gives_up(model, cluster, batch, strategies):

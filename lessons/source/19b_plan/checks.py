@@ -120,11 +120,12 @@ def _expect_chosen_plan(
 ) -> None:
     least = min(step.seconds for step in fitting)
     expect(
-        isinstance(got, Strategy),
-        got=got or f"None, and {len(fitting)} of them are possible and fit",
-        think="what is asked for: one of the strategies, the fastest of those that are "
-        "left when the others are passed over",
+        got is not None,
+        got=f"None, and {len(fitting)} of them are possible and fit",
+        think="what you do after the first one that is impossible or does not fit",
     )
+    think = "what is asked for: one of the strategies"
+    expect(isinstance(got, Strategy), got=got, think=think)
     [found] = [step for step in steps if step.strategy == got][:1] or [None]
     expect(
         found is not None,
@@ -182,14 +183,15 @@ def _expect_a_bad_plan(expect, model: Model, cluster: Cluster, batch: int) -> No
         got="a case in which nothing fits into memory",
         think="how much memory a GPU has, and how large the model is",
     )
-    favourite, better = opinion.favourite.strategy, opinion.better.strategy
+    favourite, link = opinion.favourite.strategy, cluster.link_between
     expect(
         opinion.loss >= LOSS,
         got=f"a loss of {opinion.loss:.1%}: the favourite has data {favourite.data}, "
-        f"tensor {favourite.tensor}, pipeline {favourite.pipeline}",
+        f"tensor {favourite.tensor}, pipeline {favourite.pipeline}; "
+        f"{link.bandwidth:g} bytes/s between nodes",
         think="which messages leave the node here"
         if cluster.nodes == 1
         else "a link at which the planner is about to change its mind"
-        if favourite == better
+        if opinion.loss < LOSS / 2
         else "a link, a memory or a batch with which the loss grows",
     )

@@ -245,8 +245,8 @@ def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> No
     think = (
         "a gradient that is whole on every tensor rank: it counts once"
         if twice
-        else "whose squares are added, over which group, and what is returned: the "
-        "length of the whole before it is clipped"
+        else "whose squares are added, over which group, under one root, and what is "
+        "returned: the length of the whole before it is clipped"
     )
     expect(
         abs(returned - notes.length) <= CLOSE * notes.length,

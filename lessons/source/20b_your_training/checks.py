@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from sidebyside import RanksHung, machine
 from sidebyside.exercises.any_number import as_number
@@ -37,13 +38,12 @@ def _pair_cases() -> list[tuple[str, str, str]]:
     return cases
 
 
-def _pair_bits(text: str, held_out: str, alphabet: str) -> float:
+def _pair_bits(text: str, held_out: str, alphabet: str) -> list[float]:
     pairs, firsts = Counter(pairwise(text)), Counter(text[:-1])
-    bits = [
+    return [
         -math.log2((pairs[a, b] + 1) / (firsts[a] + len(alphabet)))
         for a, b in pairwise(held_out)
     ]
-    return sum(bits) / len(bits)
 
 
 @exercise(
@@ -58,11 +58,12 @@ def check_20b_pairs(pair_bits):
         with trying(f"pair_bits({shown})", think=think) as expect:
             got = pair_bits(*case)
             number = expect.number(got)
-            expected = _pair_bits(*case)
+            bits = _pair_bits(*case)
+            expected = fmean(bits)
             expect(
                 abs(number - expected) <= 1e-6 * max(1, expected),
                 got=f"{number:.9g} bits instead of {expected:.9g}",
-                think=_think_of_pairs(case, number, expected),
+                think=_think_of_pairs(case, number, bits),
             )
 
 
@@ -70,10 +71,13 @@ def _short_text_of_pairs(text: str) -> str:
     return repr(text if len(text) <= 14 else text[:11] + "...")
 
 
-def _think_of_pairs(case: tuple, got: float, expected: float) -> str:
+def _think_of_pairs(case: tuple, got: float, bits: list[float]) -> str:
+    expected, mean_chance = fmean(bits), fmean(2**-n for n in bits)
     told = {
         expected * math.log(2): "the unit: a bit is a logarithm to the base 2",
         2**expected: "what is asked for: bits, not the number of choices",
+        sum(bits) / (len(bits) + 1): f"by how many pairs you divide: {len(bits)}",
+        -math.log2(mean_chance): "the mean of the bits, not the bits of the mean",
     }
     for value, advice in told.items():
         if math.isclose(got, value, rel_tol=1e-6):
