@@ -41,7 +41,6 @@ def try_complete_gradients(complete: Callable, copies: int) -> list[GradientNote
     complete(mine, replicas)
     for parameter in whole.parameters():  # gradients in place of parameters
         parameter.data = parameter.grad
-    whole.balance = whole.balance.detach()
     expected = split_experts(whole, group).parameters()
     named = zip(mine.named_parameters(), before, expected, strict=True)
     return [

@@ -91,8 +91,6 @@ def _gradients(layer: ExpertLayer) -> ExpertLayer:
     """The layer with its gradients in place of its parameters."""
     for parameter in layer.parameters():
         parameter.data = parameter.grad
-    layer.shares = layer.shares.detach()  # else the layer cannot be copied
-    layer.balance = layer.balance.detach()
     return layer
 
 

@@ -100,6 +100,11 @@ class ExpertLayer(nn.Module):
         self.enter: Callable[[Tensor], Tensor] = as_it_is
         self.leave: Callable[[Tensor], Tensor] = as_it_is
 
+    def __getstate__(self) -> dict:
+        """For a copy, which has had no forward; tensors of a graph cannot be copied."""
+        noted = "shares", "balance"
+        return {name: x for name, x in self.__dict__.items() if name not in noted}
+
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.norm(x).flatten(0, -2)
         routing = self.router(tokens)
