@@ -1,6 +1,9 @@
 """Pieces are done once each, whatever the number of workers; a nap needs no core."""
 
+from threading import Thread
+
 from parallel_by_hand.overheads.pieces_of_work import (
+    CONTEXT,
     cpu_share_of_piece,
     nap_piece,
     share_out_pieces,
@@ -18,8 +21,10 @@ def test_a_nap_needs_next_to_no_core():
 
 
 def test_every_piece_is_done_once_whatever_the_number_of_workers():
-    for workers in 1, 3:
+    for workers, kind in (1, CONTEXT.Process), (3, CONTEXT.Process), (3, Thread):
         with Timeline() as timeline:
-            share_out_pieces(nap_piece, pieces=7, workers=workers)
+            share_out_pieces(nap_piece, 7, workers, kind)
         assert len(timeline.spans) == 7
         assert len(timeline.lanes) == workers
+        threads = [str(lane).startswith("thread") for lane in timeline.lanes]
+        assert all(threads) if kind is Thread else not any(threads)
