@@ -656,7 +656,7 @@ folder.cleanup()
 
 # %%
 lose = server_failures.train_while_worker_is_lost
-heard, *of_workers = run_ranks(lose, 200, 20, 0.01, world_size=4)
+heard, *of_workers = run_ranks(lose, 200, 20, 0.005, world_size=4)
 end = max(place for place, rank in enumerate(heard, 1) if rank == 3)
 print("before rank 3 is lost, gradients come from ranks", sorted(set(heard[:end])))
 print("afterwards, until update 200, from ranks        ", sorted(set(heard[end:])))
