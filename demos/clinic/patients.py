@@ -24,7 +24,7 @@ def main() -> None:
         parser.error("argument --code: needs --patient")
 
     if not args.patient:
-        print("three ranks each, with gloo, after two seconds")
+        print("three ranks each, with gloo, after a second")
         ward_round()
         return
     if args.code:

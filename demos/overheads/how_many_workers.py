@@ -21,12 +21,12 @@ import pickle
 import sys
 from collections.abc import Callable
 from statistics import median
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from parallel_by_hand.overheads.pieces_of_work import (
     BUILT_IN_PIECES,
     CONTEXT,
+    ThreadWithExitcode,
     cpu_share_of_piece,
 )
 from sidebyside import at_least, machine, picture_file, program_parser, run_program
@@ -110,7 +110,7 @@ def main() -> None:
     print(f"a piece uses a core for {100 * share:.0f} % of its time; ", end="")
     print(f"usable cores: {here.usable_cores}, capacity: {capacity:.2f}")
     sys.stdout.flush()
-    kind = Thread if args.threads else CONTEXT.Process
+    kind = ThreadWithExitcode if args.threads else CONTEXT.Process
     crews = range(1, most + 1)
     times = time_crews(args.function, args.pieces, crews, args.rounds, kind)
     costs = fit_costs(

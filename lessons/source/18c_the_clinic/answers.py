@@ -283,9 +283,9 @@ def beyond_the_best(spans):
 @wrong(
     "18c-straggler",
     advice="2.80 s beyond the mean",
-    note="They leave lanes that never do it out of the mean.",
+    note="They leave lanes without this kind out of the mean.",
 )
-def beyond_those_that_do_it(spans):
+def beyond_the_mean_of_lanes_with_that_kind(spans):
     seconds = _seconds(spans)
 
     def usual(others) -> float:

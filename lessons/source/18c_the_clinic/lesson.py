@@ -51,7 +51,7 @@
 # ## The ward round
 #
 # Each patient is a small program that runs in three ranks, with gloo. The data are chosen
-# so that it always falls ill. We let all six run, and look after two seconds at what each
+# so that it always falls ill. We let all six run, and look after a second at what each
 # rank does.
 
 # %%

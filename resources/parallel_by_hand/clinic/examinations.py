@@ -28,7 +28,7 @@ from parallel_by_hand.clinic.ward import (
 )
 from sidebyside import RankFailed, RanksHung, run_ranks
 
-SECONDS = 2  # that a rank has before somebody looks
+SECONDS = 1  # that a rank has before somebody looks
 
 
 def _begin_together() -> None:
@@ -68,7 +68,7 @@ def stacks_of_threads() -> str:
 
 def all_reduce_behind_barrier(tensor: torch.Tensor, all_reduce=dist.all_reduce) -> None:
     """In the clinic: an all-reduce that first asks whether all ranks are there."""
-    dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=True)
+    dist.monitored_barrier(timeout=timedelta(seconds=1), wait_all_ranks=True)
     all_reduce(tensor)
 
 
@@ -150,7 +150,7 @@ def _by_rank(look: Callable, name: str) -> list[str]:
 # The tools ----------------------------------------------------------------------------
 
 
-def hang_report(name: str, timeout: float = 5) -> list[str]:
+def hang_report(name: str, timeout: float = 3) -> list[str]:
     """An examination: what `run_ranks` says when time is over, or a rank has failed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -195,9 +195,9 @@ def examine_patient(name: str, tool: str) -> None:
 
 
 def ward_round() -> None:
-    """Print what each rank of each patient does after two seconds."""
+    """Print what each rank of each patient does after a second."""
     quiet = contextlib.redirect_stdout(io.StringIO())
-    with on_cpus(), quiet, ThreadPool(3) as pool:  # three at a time
+    with on_cpus(), quiet, ThreadPool(4) as pool:  # four at a time
         found = pool.map(partial(_in_ranks, error_of_patient), PATIENTS, chunksize=1)
     print("      rank 0        rank 1        rank 2")
     for name, seen in zip(PATIENTS, found, strict=True):

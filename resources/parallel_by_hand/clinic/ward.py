@@ -49,7 +49,7 @@ def run_patient_in_rank(name: str, code: str, given: list):
     return patient_from_code(name, code)(given[dist.get_rank()])
 
 
-def run_patient(name: str, ranks: int = 3, timeout: float = 5) -> list:
+def run_patient(name: str, ranks: int = 3, timeout: float = 3) -> list:
     """What each rank returns; or the error of `run_ranks`, RankFailed or RanksHung."""
     code = "\n".join(patient_lines(name))
     given = data_of_patient(name, ranks)

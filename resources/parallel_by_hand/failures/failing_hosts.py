@@ -5,6 +5,7 @@ Each host runs torchrun with `--nnodes 1:2`: one host is enough, two are better.
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ def be_a_rank_of_torchrun(run: Run, limit: float) -> None:
     """Join, train, say when the group breaks; a collective waits `limit` seconds."""
     if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
         keep_gloo_on_loopback()
+    # its agent may notice a failure first: time to say what this rank has noticed
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(2))
     dist.init_process_group("gloo", timeout=timedelta(seconds=limit))
     who = f"rank {dist.get_rank()} of {dist.get_world_size()}"
     print(f"{who} begins", flush=True)

@@ -7,6 +7,7 @@ imports next to nothing, since every new process may have to import it again.
 import multiprocessing
 import random
 from collections.abc import Callable, Sequence
+from threading import Thread
 from time import perf_counter, process_time, sleep
 
 from sidebyside import span
@@ -54,6 +55,16 @@ def do_pieces(function: Callable[[int], object], pieces: Sequence[int]) -> None:
         function(piece)
 
 
+class ThreadWithExitcode(Thread):
+    """A thread whose `exitcode` is that of a process: 0 if nothing was raised."""
+
+    exitcode = 1
+
+    def run(self) -> None:
+        super().run()
+        self.exitcode = 0
+
+
 def share_out_pieces(
     function: Callable[[int], object],
     pieces: int,
@@ -70,7 +81,7 @@ def share_out_pieces(
         worker.start()
     for worker in crew:
         worker.join()
-    if any(getattr(worker, "exitcode", 0) for worker in crew):
+    if any(worker.exitcode for worker in crew):
         raise RuntimeError("a worker failed; what it said stands above")
     return perf_counter() - begin
 
