@@ -24,7 +24,8 @@ def check_11c_wait(wait_for_messages):
             given = wait_for_messages(ready, travel)
             got = expect.number(given, "one number, the time of the wait")
             think = _why_other_wait(ready, travel, got)
-            expect(abs(got - right) < 1e-6, got=given, think=think)
+            told = f"{given}, right is {right:g}"
+            expect(abs(got - right) < 1e-6, got=told, think=think)
 
 
 def _why_other_wait(ready: list, travel: list, got: float) -> str:

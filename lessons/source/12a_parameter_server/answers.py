@@ -115,7 +115,7 @@ def _small(path) -> bool:
 
 @wrong(
     "12a-stable",
-    advice="How many updates do you look at",
+    advice="after 50 updates.*do you look so far",
     note="Plot x for a step 1 % too large: it takes hundreds of updates.",
 )
 def stable_of_few_updates(curvature, delay):

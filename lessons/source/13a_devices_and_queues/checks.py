@@ -71,6 +71,8 @@ def _expect_smallest_for_device(smallest_size: Callable, *link: float) -> None:
         think += "first size that pays?"
         for size, pays in (n, True), (n - 1, False):
             away, here = _away_and_here(size, *link)
+            if away == here:
+                think = "two equal times: is one of them less?"
             got = f"{n}; n = {size} takes {away:.6g} s by sending, {here:.6g} s here"
             expect((away < here) == pays, got=got, think=think)
 
@@ -175,7 +177,8 @@ FAULTS = {
     ),
     "overwritten": (
         "a buffer that was overwritten before its batch had been computed",
-        "what a copy has to wait for, when its buffer has been used before",
+        "what a copy has to wait for, when its buffer has been used before: where in "
+        "the computer's queue does that event stand, before or behind the compute?",
     ),
     "not ahead": (
         "a copy that waited although its buffer was free",
