@@ -5,7 +5,7 @@ import torch
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
 
-from .buckets_and_no_sync import SHAPES, try_buckets, try_no_sync
+from .buckets_and_no_sync import SHAPES, small_ddp_model, try_buckets, try_no_sync
 
 
 def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> None:
@@ -17,7 +17,8 @@ def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> N
     expect(
         not torch.equal(got, own),
         got=f"{where} still has its own gradient",
-        think="which tensor holds the sum in the end: is it `parameter.grad`?",
+        think="is it sent at all, and which tensor holds the sum in the end: is it "
+        "`parameter.grad`?",
     )
     factor = ((got * mean).sum() / mean.square().sum()).item()
     expect(
@@ -165,9 +166,9 @@ def check_11b_no_sync(average_with_hooks):
     trials = {
         "loss.backward()": _expect_sync_outside,
         "loss.backward() inside `with no_sync():`": _expect_quiet_inside,
+        "3 micro-batches, two of them inside no_sync,": _expect_all_accumulated,
         "loss.backward() after a `with no_sync():` that ended in an exception":
             _expect_sync_after_error,
-        "3 micro-batches, two of them inside no_sync,": _expect_all_accumulated,
     }  # fmt: skip
     for ranks in 2, 3, 1:
         where = f" in {ranks} ranks"
@@ -188,9 +189,13 @@ def _expect_means(expect, found: list[dict], trial: str) -> None:
     notes = [rank[trial] for rank in found]
     _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
     mean = torch.stack([rank["own"] for rank in notes]).mean(0)
+    names, parameters = zip(*small_ddp_model().named_parameters(), strict=True)
+    sizes = [p.numel() for p in parameters]
     for number, rank in enumerate(notes):
-        args = rank["gradient"], rank["own"], mean
-        _expect_mean_gradient(expect, f"rank {number}", *args)
+        flat = rank["gradient"], rank["own"], mean
+        pieces = zip(names, *(one.split(sizes) for one in flat), strict=True)
+        for name, *args in pieces:
+            _expect_mean_gradient(expect, f"{name} of rank {number}", *args)
     sent, trained = len(notes[0]["messages"]), found[0]["trained"]
     expect(
         sent <= trained,
@@ -229,6 +234,8 @@ def _expect_sync_after_error(expect, found: list[dict]) -> None:
 
 
 def _expect_all_accumulated(expect, found: list[dict]) -> None:
+    think = "the end of the block: do the hooks work again?"
+    _expect_sent(expect, found, "accumulate", think)
     notes = [rank["accumulate"] for rank in found]
     newest = torch.stack([r["own"] - r["before the last"] for r in notes]).mean(0)
     for number, rank in enumerate(notes):

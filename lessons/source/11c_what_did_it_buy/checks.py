@@ -1,6 +1,7 @@
 """The checks of lesson 11c: the wait that is left, exposed messages, four traces."""
 
 import random
+from itertools import pairwise
 
 from parallel_by_hand.ddp.sick_traces import ILLNESSES, PATIENTS
 from parallel_by_hand.ddp.step_speed import predicted_wait
@@ -136,8 +137,15 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
         (total - hidden(apart, joined(other)), "what counts as computing: a span only "
          "names a part of the step, in which the rank may wait"),
     ]  # fmt: skip
-    default = "the time with a message and without computing, in milliseconds: events "
-    default += "begin at any moment, in any order, and some inside others"
+    moments = sorted({moment for e in events for moment in (e.start, e.end)})
+    pieces = [
+        (a, b)
+        for a, b in pairwise(moments)
+        if any(m[0] <= a < m[1] for m in apart)
+        and not any(c[0] <= a < c[1] for c in busy)
+    ]
+    shown = ", ".join(f"{a:g} to {b:g}" for a, b in joined(pieces))
+    default = f"the moments with a message and without computing: {shown or 'none'}"
     return _first_that_fits(likely, got, default)
 
 

@@ -78,7 +78,7 @@ def check_12a_stable(stable_step):
             elif got < best:
                 taken = f"from {delay} updates ago" if delay else "at the newest x"
                 think = f"x with a step that is 1 % larger, and the gradient {taken}: "
-                think += "does it grow, or swing and shrink? Do you try such a step?"
+                think += "it goes to 0, however slowly. What does your test say of it?"
             elif delay and got > 0.99 * predicted_stable_step(curvature, delay - 1):
                 think = "the x at which the gradient is taken, from `delay` updates ago"
             else:
@@ -90,7 +90,7 @@ def check_12a_stable(stable_step):
 
 # 12a-backup ---------------------------------------------------------------------------
 
-THREE = [[4.5, 1.0, 1.0, 1.0, 1.0, 1.0], [2.0] * 6, [1.0] * 6]
+THREE = [[4.5, 0.75, 1.0, 1.0, 1.0, 1.0], [2.0] * 6, [1.0] * 6]
 
 
 @exercise("12a-backup")
@@ -128,7 +128,7 @@ def _expect_backup_workers(
         think = f"what ends a round: the first {needed} gradients of this round"
         if rounds > 1:
             think = "what a late worker does: it finishes its gradient first, which is "
-            think += "thrown away, and then begins its next one at once, for the "
+            think += "thrown away, and then begins its own next one at once, for the "
             think += "current round"
         expect(math.isclose(both[0], right_end, rel_tol=1e-9), got=got, think=think)
         expect(

@@ -173,7 +173,9 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit, overlooked) -> 
 
 def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
     think = "the form of the answer: a list of numbers of layers, one for each device"
-    expect(hasattr(got, "__len__") and len(got) == devices, got=got, think=think)
+    listed = hasattr(got, "__len__") and len(got) == devices
+    flat = listed and not any(hasattr(count, "__len__") for count in got)
+    expect(flat, got=got, think=think)
     think = f"how many layers each device gets, of {layers} in all: do they add up?"
     expect(sum(got) == layers, got=got, think=think)
     expect(min(got) >= 1, got=got, think="what a device does that has no layer")

@@ -151,15 +151,16 @@ OF_BRANCHES = {
     when_hung="whether all ranks call the same collectives",
 )
 def check_16a_one_too_many(lean_branches):
-    for ranks in (1, *RANKS):  # with one, only the formula can be wrong
-        args = lean_branches, BRANCHES
+    trials = [(1, BRANCHES), (2, BRANCHES[:1])]  # with one, only the formula counts
+    for ranks, sizes in [*trials, *((ranks, BRANCHES) for ranks in RANKS)]:
+        args = lean_branches, sizes
         call = f"lean_branches(x, first, second) in {ranks} ranks"
         with trying(call, think="the output, and the way back from it on every rank"):
             found = run_trial(try_branches, *args, ranks=ranks)
-        for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
-            sizes = f"{size.samples} samples, {size.inputs} inputs, branches of "
-            sizes += f"{size.first} and {size.second} neurons"
-            with trying(f"{call}: {sizes}") as expect:
+        for size, of_ranks in zip(sizes, zip(*found, strict=True), strict=True):
+            told = f"{size.samples} samples, {size.inputs} inputs, branches of "
+            told += f"{size.first} and {size.second} neurons"
+            with trying(f"{call}: {told}") as expect:
                 _expect_branches(expect, of_ranks)
 
 
