@@ -138,12 +138,8 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
          "names a part of the step, in which the rank may wait"),
     ]  # fmt: skip
     moments = sorted({moment for e in events for moment in (e.start, e.end)})
-    pieces = [
-        (a, b)
-        for a, b in pairwise(moments)
-        if any(m[0] <= a < m[1] for m in apart)
-        and not any(c[0] <= a < c[1] for c in busy)
-    ]
+    cut = [[piece] for piece in pairwise(moments)]  # nothing changes within a piece
+    pieces = [c[0] for c in cut if hidden(c, apart) and not hidden(c, busy)]
     shown = ", ".join(f"{a:g} to {b:g}" for a, b in joined(pieces))
     default = f"the moments with a message and without computing: {shown or 'none'}"
     return _first_that_fits(likely, got, default)
