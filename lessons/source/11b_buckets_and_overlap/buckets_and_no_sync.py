@@ -142,10 +142,10 @@ def try_no_sync(average_with_hooks: Callable) -> dict:
     facts = {"outside": trial.backward([0])}
     with no_sync():
         facts["inside"] = trial.backward([0])
+    facts["accumulate"] = trial.backward([0, 1, 2], no_sync)
     with suppress(ValueError), no_sync():
         raise ValueError
     facts["after"] = trial.backward([0])
-    facts["accumulate"] = trial.backward([0, 1, 2], no_sync)
     facts["trained"] = len(list(trial.model.parameters()))
     return facts
 

@@ -5,7 +5,7 @@ import torch
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import run_trial
 
-from .buckets_and_no_sync import SHAPES, try_buckets, try_no_sync
+from .buckets_and_no_sync import SHAPES, small_ddp_model, try_buckets, try_no_sync
 
 
 def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> None:
@@ -17,7 +17,8 @@ def _expect_mean_gradient(expect, where: str, got, own: torch.Tensor, mean) -> N
     expect(
         not torch.equal(got, own),
         got=f"{where} still has its own gradient",
-        think="which tensor holds the sum in the end: is it `parameter.grad`?",
+        think="is it sent at all, and which tensor holds the sum in the end: is it "
+        "`parameter.grad`?",
     )
     factor = ((got * mean).sum() / mean.square().sum()).item()
     expect(
@@ -73,8 +74,9 @@ def _call_for_buckets(limits: list[int], ranks: int) -> str:
 
 def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
     _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
-    for place in range(len(SHAPES)):
-        own = [rank["before"][place] for rank in notes]
+    owns = list(zip(*(rank["before"] for rank in notes), strict=True))
+    means = [torch.stack(own).mean(0) for own in owns]
+    for place, (own, mean) in enumerate(zip(owns, means, strict=True)):
         for number, rank in enumerate(notes):
             got, where = rank["after"][place], f"parameter {place} of rank {number}"
             expect(
@@ -82,7 +84,14 @@ def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
                 got=f"{where} has a gradient of shape {getattr(got, 'shape', None)}",
                 think="how a piece of the flat bucket gets its shape back",
             )
-            mean = torch.stack(own).mean(0)
+            first = got.flatten()[0]
+            others = [k for k, m in enumerate(means) if (m - first).abs().min() < 1e-6]
+            expect(
+                place in others or not others,
+                got=f"{where} begins with the mean of parameter {others and others[0]}",
+                think="the pieces of a bucket: do they come out in the order in which "
+                "they went in?",
+            )
             _expect_mean_gradient(expect, where, got, own[number], mean)
 
 
@@ -136,7 +145,10 @@ def _expect_buckets(expect, notes: dict, limit: int) -> None:
         (_in_buckets(sizes[::-1], limit), "which parameter's gradient is ready first "
          "in backward"),
     ]  # fmt: skip
-    think = f"which gradients share a bucket, and when it is full: right are {right}"
+    same = [a == b for a, b in zip(sent, right, strict=False)]
+    think = f"message {[*same, False].index(False)}: gradients join it, the last "
+    think += f"parameter's first, until it holds {limit} bytes or more. Right are "
+    think += str(right)
     think = next((advice for buckets, advice in likely if sent == buckets), think)
     got = f"{len(sent)} all-reduces for {len(sizes)} gradients, of {sent} bytes"
     expect(sent == right, got=got, think=think)
@@ -154,9 +166,9 @@ def check_11b_no_sync(average_with_hooks):
     trials = {
         "loss.backward()": _expect_sync_outside,
         "loss.backward() inside `with no_sync():`": _expect_quiet_inside,
+        "3 micro-batches, two of them inside no_sync,": _expect_all_accumulated,
         "loss.backward() after a `with no_sync():` that ended in an exception":
             _expect_sync_after_error,
-        "3 micro-batches, two of them inside no_sync,": _expect_all_accumulated,
     }  # fmt: skip
     for ranks in 2, 3, 1:
         where = f" in {ranks} ranks"
@@ -177,9 +189,13 @@ def _expect_means(expect, found: list[dict], trial: str) -> None:
     notes = [rank[trial] for rank in found]
     _expect_all_reduces_awaited(expect, notes[0]["forgotten"])
     mean = torch.stack([rank["own"] for rank in notes]).mean(0)
+    names, parameters = zip(*small_ddp_model().named_parameters(), strict=True)
+    sizes = [p.numel() for p in parameters]
     for number, rank in enumerate(notes):
-        args = rank["gradient"], rank["own"], mean
-        _expect_mean_gradient(expect, f"rank {number}", *args)
+        flat = rank["gradient"], rank["own"], mean
+        pieces = zip(names, *(one.split(sizes) for one in flat), strict=True)
+        for name, *args in pieces:
+            _expect_mean_gradient(expect, f"{name} of rank {number}", *args)
     sent, trained = len(notes[0]["messages"]), found[0]["trained"]
     expect(
         sent <= trained,
@@ -218,6 +234,8 @@ def _expect_sync_after_error(expect, found: list[dict]) -> None:
 
 
 def _expect_all_accumulated(expect, found: list[dict]) -> None:
+    think = "the end of the block: do the hooks work again?"
+    _expect_sent(expect, found, "accumulate", think)
     notes = [rank["accumulate"] for rank in found]
     newest = torch.stack([r["own"] - r["before the last"] for r in notes]).mean(0)
     for number, rank in enumerate(notes):

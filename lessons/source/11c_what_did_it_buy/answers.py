@@ -159,7 +159,7 @@ def exposed_after_the_last_operation(events):
 
 @wrong(
     "11c-exposed",
-    advice="begin at any moment",
+    advice="moments with a message",
     note="Sets of whole milliseconds: real events begin and end between them.",
 )
 def exposed_in_whole_milliseconds(events):

@@ -1,6 +1,7 @@
 """The checks of lesson 11c: the wait that is left, exposed messages, four traces."""
 
 import random
+from itertools import pairwise
 
 from parallel_by_hand.ddp.sick_traces import ILLNESSES, PATIENTS
 from parallel_by_hand.ddp.step_speed import predicted_wait
@@ -24,7 +25,8 @@ def check_11c_wait(wait_for_messages):
             given = wait_for_messages(ready, travel)
             got = expect.number(given, "one number, the time of the wait")
             think = _why_other_wait(ready, travel, got)
-            expect(abs(got - right) < 1e-6, got=given, think=think)
+            told = f"{given}, right is {right:g}"
+            expect(abs(got - right) < 1e-6, got=told, think=think)
 
 
 def _why_other_wait(ready: list, travel: list, got: float) -> str:
@@ -135,8 +137,11 @@ def _why_other_exposed(events: list[TraceEvent], got: float) -> str:
         (total - hidden(apart, joined(other)), "what counts as computing: a span only "
          "names a part of the step, in which the rank may wait"),
     ]  # fmt: skip
-    default = "the time with a message and without computing, in milliseconds: events "
-    default += "begin at any moment, in any order, and some inside others"
+    moments = sorted({moment for e in events for moment in (e.start, e.end)})
+    cut = [[piece] for piece in pairwise(moments)]  # nothing changes within a piece
+    pieces = [c[0] for c in cut if hidden(c, apart) and not hidden(c, busy)]
+    shown = ", ".join(f"{a:g} to {b:g}" for a, b in joined(pieces))
+    default = f"the moments with a message and without computing: {shown or 'none'}"
     return _first_that_fits(likely, got, default)
 
 

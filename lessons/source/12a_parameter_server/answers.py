@@ -115,7 +115,7 @@ def _small(path) -> bool:
 
 @wrong(
     "12a-stable",
-    advice="How many updates do you look at",
+    advice="after 50 updates.*do you look so far",
     note="Plot x for a step 1 % too large: it takes hundreds of updates.",
 )
 def stable_of_few_updates(curvature, delay):
@@ -126,7 +126,7 @@ def stable_of_few_updates(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="swing and shrink",
+    advice="however slowly",
     note="After a hundred updates x need not be tiny yet.",
 )
 def stable_that_must_vanish(curvature, delay):
@@ -168,7 +168,7 @@ def stable_without_curvature(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="or swing",
+    advice="What does your test say of it",
     note="The step from which on x swings: far below the one from which on it grows.",
 )
 def stable_without_swings(curvature, delay):
@@ -240,7 +240,7 @@ def backup_uses_late_gradients(seconds, needed, rounds):
 
 @wrong(
     "12a-backup",
-    advice="begins its next one at once",
+    advice="begins its own next one at once",
     note="Late workers wait for the next round instead of joining the one that is on.",
 )
 def backup_late_workers_sit_out(seconds, needed, rounds):

@@ -85,7 +85,8 @@ def _expect_local_messages(expect, case: LocalCase, of_ranks) -> None:
         expect(
             notes.returned == case.meetings(),
             got=notes.returned,
-            think=f"how many meetings there are to be: here {case.meetings()}",
+            think=f"how many meetings there are to be: here {case.meetings()}. A step "
+            "that fills a round and is the last has only one",
         )
 
 
@@ -161,14 +162,13 @@ def check_12b_weights(best_self_weight):
 
 
 def _think_of_gossip_weight(number: float, cosines: list[float]) -> str:
+    known = "the cosines besides the first, "
+    known += f"from {min(cosines):.4f} to {max(cosines):.4f}"
     if not -1e-9 <= number <= 1 + 1e-9:
-        return (
-            "which weights are allowed: from 0 to 1; and the cosines, besides the "
-            f"first, from {min(cosines):.4f} to {max(cosines):.4f}"
-        )
+        return f"which weights are allowed: from 0 to 1; and {known}"
     lines = [number + (1 - number) * cosine for cosine in cosines]
     return (
-        f"the eigenvalues besides the first, from {min(lines):.4f} to {max(lines):.4f} "
-        f"with the weight {number:.4f}: which has the largest modulus, and what makes "
-        "it smaller"
+        f"{known}. With the weight {number:.4f} they give eigenvalues from "
+        f"{min(lines):.4f} to {max(lines):.4f}: which has the largest modulus, and "
+        "what makes it smaller"
     )

@@ -167,7 +167,7 @@ def timing_without_waiting(device, orders):
 
 @wrong(
     "13a-timing",
-    advice="a number for each order",
+    advice="a number for each of 5 orders",
     note="The time of the whole list instead of one for each order.",
 )
 def timing_total_only(device, orders):

@@ -71,6 +71,8 @@ def _expect_smallest_for_device(smallest_size: Callable, *link: float) -> None:
         think += "first size that pays?"
         for size, pays in (n, True), (n - 1, False):
             away, here = _away_and_here(size, *link)
+            if away == here:
+                think = "two equal times: is one of them less?"
             got = f"{n}; n = {size} takes {away:.6g} s by sending, {here:.6g} s here"
             expect((away < here) == pays, got=got, think=think)
 
@@ -100,7 +102,9 @@ def _expect_device_timing(
     before = device.launched
     orders = [TimedQueueOrder(ms / 1e3, log, device.thread) for ms in lengths]
     behind = f" behind one of {earlier} ms" if earlier else ""
-    with trying(f"seconds_of_orders(device, orders) of {lengths} ms{behind}") as expect:
+    call = f"seconds_of_orders(device, orders) of {lengths} ms{behind}"
+    think = "what is launched, a function, and which events the device has reached"
+    with trying(call, think=think) as expect:
         first_ends = time.perf_counter()
         try:
             with host_may_not_wait(all_launched):
@@ -132,7 +136,8 @@ def _expect_queue_seconds(expect, got: object, edges: list[float], count: int) -
     itself, and at most from the end of the one before to the begin of the one after.
     """
     listed = hasattr(got, "__len__") and len(got) == count
-    expect(listed, got=got, think="what is to be returned: a number for each order")
+    think = f"what is to be returned: a number for each of {count} orders"
+    expect(listed, got=got, think=think)
     for k, seconds in enumerate(got):
         least = edges[2 * k + 2] - edges[2 * k + 1]
         most = edges[2 * k + 3] - edges[2 * k]
@@ -175,7 +180,8 @@ FAULTS = {
     ),
     "overwritten": (
         "a buffer that was overwritten before its batch had been computed",
-        "what a copy has to wait for, when its buffer has been used before",
+        "what a copy has to wait for, when its buffer has been used before: where in "
+        "the computer's queue does that event stand, before or behind the compute?",
     ),
     "not ahead": (
         "a copy that waited although its buffer was free",

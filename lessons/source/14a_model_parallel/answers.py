@@ -218,7 +218,7 @@ def _parts(counts):
 
 @wrong(
     "14a-balanced-cut",
-    advice="one slow layer",
+    advice="One slow layer",
     note="As many layers each: balanced in number, not in time.",
 )
 def equal_numbers(times, sends, memory, devices, limit):
@@ -332,7 +332,7 @@ def both_send_first(weight, peer):
 
 @wrong(
     "14a-tied",
-    advice="the sum or the mean",
+    advice="2 instead of 4",
     note="As for replicas in lesson 9. But here both uses belong to one network.",
 )
 def takes_the_mean(weight, peer):
@@ -341,7 +341,7 @@ def takes_the_mean(weight, peer):
 
 @wrong(
     "14a-tied",
-    advice="how often",
+    advice="3 instead of 4",
     note="The gradient of the own use is overwritten instead of added to.",
 )
 def takes_the_other_one(weight, peer):

@@ -85,7 +85,7 @@ CUTS = [  # times, sends, memory, devices, limit, and what a wrong list overlook
         ONES,
         2,
         5,
-        "the slowest device, not the sum of all: one slow layer may fill one",
+        "the slowest device: can it have fewer layers? One slow layer may fill one",
     ),
     (FOUR[0], FREE[:4], ONES[:4], 2, 4, "what is left for the other devices"),
     ([*ONES[:4], 8], FREE, ONES, 2, 3, "the memory of each device"),
@@ -173,10 +173,12 @@ def _try_cut(balanced_cut, times, sends, memory, devices, limit, overlooked) -> 
 
 def _expect_counts(expect, got, layers: int, devices: int) -> list[int]:
     think = "the form of the answer: a list of numbers of layers, one for each device"
-    expect(hasattr(got, "__len__") and len(got) == devices, got=got, think=think)
-    expect(min(got) >= 1, got=got, think="what a device does that has no layer")
-    think = f"how many layers each device gets, of {layers} in all"
+    listed = hasattr(got, "__len__") and len(got) == devices
+    flat = listed and not any(hasattr(count, "__len__") for count in got)
+    expect(flat, got=got, think=think)
+    think = f"how many layers each device gets, of {layers} in all: do they add up?"
     expect(sum(got) == layers, got=got, think=think)
+    expect(min(got) >= 1, got=got, think="what a device does that has no layer")
     return [int(count) for count in got]
 
 
@@ -213,7 +215,8 @@ def check_14a_tied(sum_tied_gradients):
             notes = run_trial(try_tied, sum_tied_gradients, holders, ranks=ranks)
         for place, shape in enumerate(TIED_SHAPES):
             both = [notes[rank][place] for rank in holders]
-            with trying(f"{call}, shape {shape}") as expect:
+            by_hand = ", gradients 1 and 3, weights 10" if shape == (1,) else ""
+            with trying(f"{call}, shape {shape}{by_hand}") as expect:
                 _expect_tied(expect, sum(tied_gradients(shape)), holders, both)
                 expect(
                     torch.equal(both[0].gradient, both[1].gradient),
@@ -234,8 +237,8 @@ def _expect_tied(expect, total, holders: tuple, both: list) -> None:
             got=f"rank {rank} returned {notes.returned}",
             think="where the sum is to be: in `weight.grad`",
         )
-        think = "what is sent: is it the gradient? What is asked for, the sum or the "
-        think += "mean; and which of both gradients is in it, how often"
+        think = "what this number is made of: asked for is the sum of both gradients, "
+        think += "each once, and nothing divided"
         where = f"on rank {rank}, weight.grad"
         expect_tensor(expect, where, notes.gradient, total, think, 1e-5)
     for rank, peer, (_, meter, *_) in zip(holders, holders[::-1], both, strict=True):

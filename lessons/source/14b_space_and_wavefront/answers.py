@@ -59,7 +59,7 @@ class RightHalo(torch.autograd.Function):
 
 @wrong(
     "14b-halo",
-    advice="which send|what travels",
+    advice="the copy of this row on rank 1, above its strip",
     note="Backward only cuts the halo off: its gradient never gets home.",
 )
 class CutsTheHaloOff(RightHalo):
@@ -104,7 +104,7 @@ class AddsToTheOtherEdge(RightHalo):
 
 @wrong(
     "14b-halo",
-    advice="whose row that is",
+    advice="the first of rank 1's strip",
     note="They send the row that lies farthest from the neighbour.",
 )
 class SendsTheWrongEdge(RightHalo):

@@ -12,12 +12,13 @@ from .halo_programs import HaloCase, HaloNotes, expected_of_halo, try_halo
 
 # 14b-halo -----------------------------------------------------------------------------
 
-STRIPS = {
-    2: [(4, 4), (1, 1), (3, 2), (1, 6)],
-    3: [(1, 1, 1), (2, 1, 3), (4, 4, 4)],
-    1: [(5,)],
-    5: [(2, 3, 1, 1, 2)],
-}
+STRIPS = [  # ranks, and the rows of each in one case after another
+    (2, [(4, 4)]),
+    (2, [(1, 1), (3, 2), (1, 6)]),
+    (3, [(1, 1, 1), (2, 1, 3), (4, 4, 4)]),
+    (1, [(5,)]),
+    (5, [(2, 3, 1, 1, 2)]),
+]
 
 
 @exercise(
@@ -26,7 +27,7 @@ STRIPS = {
     when_hung="to which rank each one sends, and whether that one receives",
 )
 def check_14b_halo(halo):
-    for ranks, rows in STRIPS.items():
+    for ranks, rows in STRIPS:
         cases = [HaloCase(of_ranks) for of_ranks in rows]
         cases.append(HaloCase(rows[0], 1, 1, 1))
         think = "a rank's neighbours, and the shapes that travel and are returned"
@@ -43,54 +44,61 @@ def _expect_halo(case: HaloCase, seed: int, of_ranks: Sequence[HaloNotes]) -> No
         for rank, (notes, (forward, _)) in enumerate(
             zip(of_ranks, wanted, strict=True)
         ):
-            _expect_halo_forward(expect, rank, notes, forward)
+            _expect_halo_forward(expect, rank, len(of_ranks), notes, forward)
         _expect_halo_messages(expect, case, "forward", [n.there for n in of_ranks])
     with trying(f"backward of {call}") as expect:
         for rank, (notes, (_, backward)) in enumerate(
             zip(of_ranks, wanted, strict=True)
         ):
-            _expect_halo_backward(expect, rank, notes, backward)
+            _expect_halo_backward(expect, rank, len(of_ranks), notes, backward)
         _expect_halo_messages(expect, case, "backward", [n.back for n in of_ranks])
 
 
-def _expect_halo_forward(expect, rank: int, notes: HaloNotes, wanted) -> None:
+def _expect_halo_forward(expect, rank: int, ranks: int, notes, wanted) -> None:
     found = notes.forward
     tensor = isinstance(found, torch.Tensor)
     got = f"on rank {rank}, {found if isinstance(found, str) else found.shape}"
     think = f"what is to be returned: a tensor of shape {tuple(wanted.shape)}"
     expect(tensor and found.shape == wanted.shape, got=got, think=think)
-    for name, part in ("above", slice(1)), ("below", slice(-1, None)):
-        expect(
-            torch.equal(found[:, :, part], wanted[:, :, part]),
-            got=f"on rank {rank}, another row {name}",
-            think="whose row that is, which of its rows it is (first or last), and "
-            "what stands where there is no neighbour",
-        )
+    for name, part, other, edge in (
+        ("above", slice(1), rank - 1, "last"),
+        ("below", slice(-1, None), rank + 1, "first"),
+    ):
+        think = f"the row {name}: the {edge} of rank {other}'s strip"
+        if not 0 <= other < ranks:
+            think = f"the row {name}: zeros, where there is no neighbour"
+        right = torch.equal(found[:, :, part], wanted[:, :, part])
+        expect(right, got=f"on rank {rank}, another row {name}", think=think)
     inner = torch.equal(found, wanted)
     think = "the strip itself: it stays as it is, between the two new rows"
     expect(inner, got=f"on rank {rank}, other inner rows", think=think)
 
 
-def _expect_halo_backward(expect, rank: int, notes: HaloNotes, wanted) -> None:
+def _expect_halo_backward(expect, rank: int, ranks: int, notes, wanted) -> None:
     found = notes.backward
     think = "what backward returns: the gradient of the strip, of the strip's shape"
     expect(found is not None, got=f"on rank {rank}, no gradient", think=think)
-    for name, part in ("first", slice(1)), ("last", slice(-1, None)):
-        think = "how many copies of this row there are, on which ranks, and which send "
-        think += "the gradients of those copies. What arrives is added"
+    for name, part, other, side in (
+        ("first", slice(1), rank - 1, "below"),
+        ("last", slice(-1, None), rank + 1, "above"),
+    ):
+        think = f"the copy of this row on rank {other}, {side} its strip: the gradient "
+        think += "of that copy has to come here, and is added"
+        if not 0 <= other < ranks:
+            think = "this row, of which no other rank has a copy: its gradient stays"
         if wanted.shape[2] == 1:
-            think = f"a strip of one row: it is the first and the last. Also: {think}"
-        right = torch.allclose(found[:, :, part], wanted[:, :, part], 1e-10, 1e-10)
+            think = "a strip of one row: each neighbour has a copy of it"
+        right = torch.allclose(found[:, :, part], wanted[:, :, part], 1e-4, 1e-4)
         got = f"on rank {rank}, a wrong gradient of the {name} row"
         expect(right, got=got, think=think)
-    right = torch.allclose(found, wanted, 1e-10, 1e-10)
+    right = torch.allclose(found, wanted, 1e-4, 1e-4)
     think = "the rows that no neighbour has seen: their gradient passes through"
     expect(right, got=f"on rank {rank}, wrong gradients of inner rows", think=think)
 
 
 def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> None:
     ranks = len(meters)
-    row = case.batch * case.channels * case.width * 8
+    row = case.batch * case.channels * case.width * 4
     for rank, meter in enumerate(meters):
         expect_single_messages(expect, rank, meter)
         neighbours = [r for r in (rank - 1, rank + 1) if 0 <= r < ranks]
@@ -105,7 +113,7 @@ def _expect_halo_messages(expect, case: HaloCase, way: str, meters: list) -> Non
 # 14b-bytes ----------------------------------------------------------------------------
 
 KEYS = ("layers", "channels", "space")
-NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 9, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
+NETWORKS = [(1, 2, 4), (1, 16, 16, 10), (3, 8, 4, 6), (1, 6, 2, 4, 8, 10), (5, 12, 2)]
 IMAGES = [(64, 8, 8), (1, 4, 6), (7, 9, 5), (16, 224, 100)]
 
 
@@ -173,7 +181,7 @@ def check_14b_wavefront(plan_cells):
                 ends = [plan[need] + _slots_of_wavefront_cell(need) for need in needs]
                 could = max(ends, default=0)
                 got = f"{cell} begins at {plan[cell]}, and could begin earlier: {could}"
-                think = "what this cell really waits for"
+                think = f"what this cell waits for: is it more than {needs}?"
                 expect(plan[cell] == could, got=got, think=think)
 
 

@@ -31,12 +31,10 @@ def strips_of_case(case: HaloCase, seed: int) -> tuple[Tensor, list[Tensor]]:
     """The whole images, and for each rank the gradient of what forward returns."""
     generator = torch.Generator().manual_seed(seed)
     sizes = case.batch, case.channels, sum(case.rows), case.width
-    whole = torch.randn(sizes, generator=generator, dtype=torch.float64)
+    whole = torch.randn(sizes, generator=generator)
     gradients = [
         torch.randn(
-            (case.batch, case.channels, rows + 2, case.width),
-            generator=generator,
-            dtype=torch.float64,
+            (case.batch, case.channels, rows + 2, case.width), generator=generator
         )
         for rows in case.rows
     ]

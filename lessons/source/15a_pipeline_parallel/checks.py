@@ -95,8 +95,10 @@ def _expect_gpipe(expect, rank: int, got, order: str, right, is_last: bool) -> N
         think = "what enters the stage, and is it still there on the way back? Which "
         think += "target goes with it, and do the gradients add up?"
     else:
-        think = "what `backward` begins from: which tensor's gradient, and of which "
-        think += "micro-batch?"
+        think = (
+            f"what rank {rank + 1} sends and `backward` begins from: which tensor's "
+        )
+        think += "gradient, and of which micro-batch?"
     expect_tensor(expect, where, got, right, think, close=1e-5)
     think = "the order: every micro-batch forward, and only then the first one back"
     got = f"rank {rank} did {order}, F forward and B back"

@@ -13,6 +13,7 @@ from .row_layers_and_branches import (
 )
 
 RANKS = 2, 3, 5
+CLOSE = 1e-4  # rounding in 32 bits
 
 
 def _expect_calls(expect, rank: int, notes: TensorParallelNotes, *wanted: str) -> None:
@@ -77,7 +78,7 @@ def _expect_row_layer(expect, rank: int, notes: TensorParallelNotes) -> None:
     names = "the output", "gradient of x_part", "gradient of rows", "gradient of bias"
     for name, got, expected in zip(names, notes.got, notes.expected, strict=True):
         think = OF_ROWS.get(name, OF_ROWS["gradient of x_part"])
-        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
+        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think, CLOSE)
 
 
 # 16a-conjugates -----------------------------------------------------------------------
@@ -126,7 +127,7 @@ def _expect_conjugate(expect, rank: int, way: int, notes: TensorParallelNotes) -
     names = list(OF_CONJUGATES)[2 * way : 2 * way + 2]
     for name, got, expected in zip(names, notes.got, notes.expected, strict=True):
         think = OF_CONJUGATES[name]
-        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
+        expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think, CLOSE)
 
 
 # 16a-one-too-many ---------------------------------------------------------------------
@@ -150,15 +151,16 @@ OF_BRANCHES = {
     when_hung="whether all ranks call the same collectives",
 )
 def check_16a_one_too_many(lean_branches):
-    for ranks in RANKS:
-        args = lean_branches, BRANCHES
+    trials = [(1, BRANCHES), (2, BRANCHES[:1])]  # with one, only the formula counts
+    for ranks, sizes in [*trials, *((ranks, BRANCHES) for ranks in RANKS)]:
+        args = lean_branches, sizes
         call = f"lean_branches(x, first, second) in {ranks} ranks"
         with trying(call, think="the output, and the way back from it on every rank"):
             found = run_trial(try_branches, *args, ranks=ranks)
-        for size, of_ranks in zip(BRANCHES, zip(*found, strict=True), strict=True):
-            sizes = f"{size.samples} samples, {size.inputs} inputs, branches of "
-            sizes += f"{size.first} and {size.second} neurons"
-            with trying(f"{call}: {sizes}") as expect:
+        for size, of_ranks in zip(sizes, zip(*found, strict=True), strict=True):
+            told = f"{size.samples} samples, {size.inputs} inputs, branches of "
+            told += f"{size.first} and {size.second} neurons"
+            with trying(f"{call}: {told}") as expect:
                 _expect_branches(expect, of_ranks)
 
 
@@ -168,7 +170,12 @@ def _expect_branches(expect, of_ranks) -> None:
         for (name, think), got, expected in zip(
             OF_BRANCHES.items(), notes.got, notes.expected, strict=True
         ):
-            expect_tensor(expect, f"on rank {rank}, {name}", got, expected, think)
+            if len(of_ranks) == 1:
+                think = "the formula of the two branches: gelu and tanh, each between "
+                think += "its two matrices, and x. Here nothing comes from other ranks"
+            expect_tensor(
+                expect, f"on rank {rank}, {name}", got, expected, think, CLOSE
+            )
         for when, sent in zip(("forward", "backward"), notes.sent, strict=True):
             expect(
                 sent == ["all_reduce"],

@@ -44,10 +44,7 @@ def tensor_parallel_result(value: object) -> torch.Tensor | str:
 def tensor_parallel_inputs(seed: int, *shapes: tuple) -> list[torch.Tensor]:
     """The same on all ranks."""
     generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(shape, generator=generator, dtype=torch.float64).to(device())
-        for shape in shapes
-    ]
+    return [torch.randn(shape, generator=generator).to(device()) for shape in shapes]
 
 
 def changed_tensor_parallel_inputs(now: dict, kept: dict) -> list[str]:
