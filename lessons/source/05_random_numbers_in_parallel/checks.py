@@ -56,7 +56,9 @@ def check_05_shared(shared):
             once = "each pair of workers (i, j): is it there once, with i less than j?"
             ordered = all(i < j for i, j in found) and len(found) == len(set(found))
             expect(ordered, got=got, think=once)
-            expect(set(found) == pairs, got=got, think=think)
+            missing, extra = sorted(pairs - {*found}), sorted({*found} - pairs)
+            told = f"{got}; missing: {missing}, too many: {extra}"
+            expect(not missing + extra, got=told, think=think)
 
 
 def _in_new_process(answer: Callable, *args: object) -> object:
@@ -110,6 +112,8 @@ def check_05_items(noise_of):
                 got, right = draw(seed, epoch, items), [whole[item] for item in items]
                 think = "the item's number, which is another in this share than in the "
                 think += "whole: on what does it depend besides the item?"
+                if sorted(got) == sorted(right):
+                    think = "the order, that of `items`: the right numbers, elsewhere"
                 tell = f"{got}; among the items 0 to 11 they had {right}"
                 expect(got == right, got=tell, think=think)
     _expect_no_two_alike(draw)
