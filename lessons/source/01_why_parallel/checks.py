@@ -53,8 +53,7 @@ def check_01_metrics(metrics):
         tried = f"metrics({samples}, {one}, {many}, {workers})"
         with trying(tried, one, many) as expect:
             got = metrics(samples, one, many, workers)
-            expect(got is not None, got=got, think="what your function returns")
-            values = tuple(got)
+            values = tuple(got) if hasattr(got, "__iter__") else ()
             think = f"the answer: are these four numbers, {', '.join(METRICS)}?"
             expect(len(values) == 4, got=got, think=think)
             right = _right_metrics(samples, median(one), median(many), workers)

@@ -51,7 +51,11 @@ def check_05_shared(shared):
         given = [[number + 0.0 for number in numbers] for numbers in outputs]
         with trying(f"shared({outputs})", given) as expect:  # of new objects
             got = shared(given)
-            expect(got is not None, got=got, think="what your function returns")
+            form = isinstance(got, list | tuple | set)
+            form = form and all(
+                isinstance(p, tuple | list) and len(p) == 2 for p in got
+            )
+            expect(form, got=got, think="what is returned: a list of pairs (i, j)")
             found = [tuple(pair) for pair in got]
             once = "each pair of workers (i, j): is it there once, with i less than j?"
             ordered = all(i < j for i, j in found) and len(found) == len(set(found))
@@ -178,7 +182,7 @@ def _states_of_global_generators() -> dict[str, bytes]:
 
 
 def _weights_and_noise(expect: Expect, both: object) -> tuple[list, list]:
-    two = both is not None and len(both) == 2
+    two = hasattr(both, "__len__") and len(both) == 2
     expect(two, got=both, think="the form: two lists, weights and noise")
     weights, noise = (_numbers(expect, part) for part in both)
     four = len(weights) == len(noise) == 4

@@ -48,7 +48,9 @@ def _try_scatter(scatter, batch: tuple, parts: int) -> None:
         for place, pieces in enumerate(zip(*got, strict=True)):
             cut = [len(piece) for piece in pieces]
             expect(
-                cut == sizes and torch.equal(torch.cat(pieces), batch[place]),
+                cut == sizes
+                and sum(cut) == rows
+                and torch.equal(torch.cat(pieces), batch[place]),
                 got=f"batch[{place}] in pieces of {cut}, not all its rows in order",
                 think="whether every row is in exactly one part, and where it stands",
             )

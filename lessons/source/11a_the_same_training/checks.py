@@ -34,8 +34,10 @@ def check_11a_shard(shard):
 def _own_shard(shard: Callable, *call: int) -> list[int]:
     """What a rank gets, in plain whole numbers."""
     think = "what is to be returned: a list of indices, which are whole numbers"
-    with trying(f"shard{call}", think=think):
-        return [operator.index(sample) for sample in shard(*call)]
+    with trying(f"shard{call}", think=think) as expect:
+        got = shard(*call)
+        expect(hasattr(got, "__iter__"), got=got, think=think)
+        return [operator.index(sample) for sample in got]
 
 
 def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
