@@ -33,7 +33,7 @@ NEEDS = {  # the kind that fits, and the question that leads to it
     "store": ("thread", "what must its worker share with the program?"),
 }
 
-NAMES = "secretary", "foreman", "apprentice", "courier", "helper"
+NAMES = "secretary", "foreman", "apprentice", "helper", "courier"
 
 
 @exercise("02-firm", seconds=30)

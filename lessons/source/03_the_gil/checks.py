@@ -157,8 +157,8 @@ def _expect_the_measured_ratio(expect: Expect, got: float, ways: list[_Way]) -> 
     pairs = [(a, b) for a, b in pairwise(ways) if len(a.calls) == len(b.calls) == 1]
     serial = _seconds(pairs)
     threads = _seconds([(way, way) for way in ways if len(way.calls) == 2])
-    think = "your own two durations beside these: which of them differs? Does your "
-    think += "clock run while work waits?"
+    think = "your own two durations beside these: which of them differs, and do you "
+    think += "divide one by the other? Does your clock run while work waits?"
     if _lies_between(threads[0] / serial[1], threads[1] / serial[0], got):
         think = "the ratio: above 1 means that threads are faster. What belongs above?"
     expect(

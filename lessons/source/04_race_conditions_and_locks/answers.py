@@ -14,7 +14,7 @@ from lessons.source.sample_answers import right, wrong
 
 @wrong(
     "04-order",
-    advice="x ends as 3.*how long a thread may keep an old copy",
+    advice="x ends as 3.*how long may a thread keep an old copy",
     note="They lose every second update. A copy may grow older than that.",
 )
 def in_turn(updates):

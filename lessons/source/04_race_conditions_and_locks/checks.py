@@ -36,7 +36,8 @@ def _expect_worst_order(worst_order: Callable, updates: int) -> None:
             "steps for each thread",
         )
         x, least = play(got, UPDATE * updates, UPDATE * updates), min(updates, 2)
-        think = "how long a thread may keep an old copy"
+        think = f"the last store, which makes {x} of a copy of {x - 1}: which copy is "
+        think += "best there, and how long may a thread keep an old copy?"
         if updates == 1:
             think = "one update each: both can load the same 0"
         elif x == 2 * updates:
@@ -103,18 +104,18 @@ def _expect_no_transfer_to_itself(transfer: Callable) -> None:
 
 def _expect_one_order_of_locks(transfer: Callable, one: int, other: int) -> None:
     """Of two accounts, one lock is always the first, whoever pays and has more."""
-    pair = pair_of_watched_accounts(one, other, 50, 50)
+    pair, waits = pair_of_watched_accounts(one, other, 50, 50), {}
     with trying(f"transfers between accounts {one} and {other}, there and back") as see:
         for money, swapped in product([(50, 50), (90, 20), (20, 90)], (False, True)):
             pair[0].money, pair[1].money = money
             transfer(*(pair[::-1] if swapped else pair), 10)
-        waits = pair[0].waits | pair[1].waits
-        both = [
-            f"one holds the lock of {a} and waits for that of {b}" for a, b in waits
-        ]
+            way = "from {} to {}".format(*((other, one) if swapped else (one, other)))
+            for held, wanted in pair[0].waits | pair[1].waits:
+                told = f"{way}, balances {money}: holds lock {held}, waits for {wanted}"
+                waits.setdefault((held, wanted), told)
         think = "what happens if these two transfers run at the same time, and who "
         think += "should ask for which lock first?"
-        see(len(waits) < 2, got="; ".join(sorted(both)), think=think)
+        see(len(waits) < 2, got="; ".join(waits.values()), think=think)
 
 
 def _expect_no_wait_for_other_locks(transfer: Callable) -> None:

@@ -51,12 +51,18 @@ def check_05_shared(shared):
         given = [[number + 0.0 for number in numbers] for numbers in outputs]
         with trying(f"shared({outputs})", given) as expect:  # of new objects
             got = shared(given)
-            expect(got is not None, got=got, think="what your function returns")
+            form = isinstance(got, list | tuple | set)
+            form = form and all(
+                isinstance(p, tuple | list) and len(p) == 2 for p in got
+            )
+            expect(form, got=got, think="what is returned: a list of pairs (i, j)")
             found = [tuple(pair) for pair in got]
             once = "each pair of workers (i, j): is it there once, with i less than j?"
             ordered = all(i < j for i, j in found) and len(found) == len(set(found))
             expect(ordered, got=got, think=once)
-            expect(set(found) == pairs, got=got, think=think)
+            missing, extra = sorted(pairs - {*found}), sorted({*found} - pairs)
+            told = f"{got}; missing: {missing}, too many: {extra}"
+            expect(not missing + extra, got=told, think=think)
 
 
 def _in_new_process(answer: Callable, *args: object) -> object:
@@ -110,6 +116,8 @@ def check_05_items(noise_of):
                 got, right = draw(seed, epoch, items), [whole[item] for item in items]
                 think = "the item's number, which is another in this share than in the "
                 think += "whole: on what does it depend besides the item?"
+                if sorted(got) == sorted(right):
+                    think = "the order, that of `items`: the right numbers, elsewhere"
                 tell = f"{got}; among the items 0 to 11 they had {right}"
                 expect(got == right, got=tell, think=think)
     _expect_no_two_alike(draw)
@@ -174,7 +182,7 @@ def _states_of_global_generators() -> dict[str, bytes]:
 
 
 def _weights_and_noise(expect: Expect, both: object) -> tuple[list, list]:
-    two = both is not None and len(both) == 2
+    two = hasattr(both, "__len__") and len(both) == 2
     expect(two, got=both, think="the form: two lists, weights and noise")
     weights, noise = (_numbers(expect, part) for part in both)
     four = len(weights) == len(noise) == 4

@@ -122,7 +122,7 @@ JOBS = [  # tasks, workers, overhead; what to think about
         1,
         "the example, with its times 9, 8, 6, 5, 9: are they yours?",
     ),
-    ([5, 1, 1, 1, 1, 1], 2, 0, "these tasks, in this order: when is each worker done?"),
+    ([3, 1, 1, 3], 2, 0, "either size: who is free first? When are both done?"),
     ([1, 1, 1, 1, 1, 1], 2, 5, BY_HAND),
     ([1] * 8 + [8], 2, 1, "every size up to the number of tasks: is it tried?"),
     ([9, 1, 1, 1, 1, 1, 1, 9], 3, 0.5, "the order of the tasks: who may change it?"),

@@ -150,7 +150,7 @@ def keeps_the_old_gradient(model, images, labels, limit, in_every_pass=False):
 
 @wrong(
     "08-accumulate",
-    advice="what each pass adds",
+    advice="passes before the last",
     note="zero_grad stands inside the loop, so only the last pass counts.",
 )
 def clears_in_every_pass(model, images, labels, limit):
@@ -241,7 +241,7 @@ def upside_down(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="the rows, means over",
+    advice="two equations, here .* for shards",
     note="Each row is taken for the gradient of one image.",
 )
 def forgets_each(steps, each):
@@ -260,7 +260,7 @@ def trace_alone(steps, each):
 
 @wrong(
     "08-noise-scale",
-    advice="one step's shards",
+    advice="for batches: are they yours",
     note="The rows of all steps are averaged, as if taken from the same weights.",
 )
 def all_steps_as_one_batch(steps, each):

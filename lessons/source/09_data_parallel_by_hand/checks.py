@@ -14,7 +14,7 @@ from sidebyside.exercises.rank_trials import patience
 
 @exercise("09-scatter")
 def check_09_scatter(scatter, gather):
-    for rows, parts in [(12, 4), (13, 2), (5, 4), (7, 1), (10, 8)]:
+    for rows, parts in [(12, 4), (13, 2), (5, 4), (7, 1), (10, 8), (2, 3)]:
         images = torch.arange(rows * 6, dtype=torch.float64).view(rows, 2, 3)
         batch = images, torch.arange(rows) * 10, torch.arange(rows) % 3
         _try_scatter(scatter, batch, parts)
@@ -35,8 +35,8 @@ def _try_scatter(scatter, batch: tuple, parts: int) -> None:
         expect(
             len(got) == parts,
             got=f"a list of {len(got)}",
-            think=f"the list of {parts} parts: does each hold a piece of every tensor, "
-            "and how many pieces does the function return with which you cut?",
+            think=f"the list of {parts} parts for {rows} rows: does each hold a piece "
+            "of every tensor, and how many pieces does your way to cut return?",
         )
         whole = all(isinstance(p, tuple | list) and len(p) == len(batch) for p in got)
         expect(
@@ -48,7 +48,9 @@ def _try_scatter(scatter, batch: tuple, parts: int) -> None:
         for place, pieces in enumerate(zip(*got, strict=True)):
             cut = [len(piece) for piece in pieces]
             expect(
-                cut == sizes and torch.equal(torch.cat(pieces), batch[place]),
+                cut == sizes
+                and sum(cut) == rows
+                and torch.equal(torch.cat(pieces), batch[place]),
                 got=f"batch[{place}] in pieces of {cut}, not all its rows in order",
                 think="whether every row is in exactly one part, and where it stands",
             )

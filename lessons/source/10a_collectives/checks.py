@@ -23,7 +23,9 @@ SIMPLE, ALL = slice(1), slice(None)  # first without different shapes, whose mis
 CALLS = (3, SIMPLE), (2, ALL), (1, ALL), (5, ALL)  # hide the others
 
 COLUMNS = [
-    PiecesCase(lambda s, r: (4,), torch.int64, "pieces of 4 whole numbers"),
+    PiecesCase(
+        lambda s, r: (4,), torch.int64, "rank r's pieces are 1, 2, ... times 10^r"
+    ),
     PiecesCase(lambda s, r: (2, 3), torch.float64, "pieces of 2 x 3 64-bit numbers"),
 ]
 PAIRS = [
@@ -130,9 +132,10 @@ def _first_of_piece(tensor: torch.Tensor) -> str:
 
 
 def _expect_pieces_kept(expect, notes: tuple[PiecesNotes]) -> None:
+    changed = [rank for rank, note in enumerate(notes) if not note.are_pieces_kept]
     expect(
-        all(note.are_pieces_kept for note in notes),
-        got="and `pieces` has changed",
+        not changed,
+        got=f"`pieces` has changed on ranks {changed}",
         think="who else uses what your function was given",
     )
 

@@ -20,10 +20,15 @@ class PiecesCase(NamedTuple):
 
 
 def piece_of_case(case: PiecesCase, sender: int, receiver: int) -> torch.Tensor:
-    """What `sender` has for `receiver`: whole numbers, so that every sum is exact."""
+    """What `sender` has for `receiver`: whole numbers, so that every sum is exact.
+
+    Those of 64 bits are the example's: each rank has a digit of its own in a sum.
+    """
     generator = torch.Generator().manual_seed(1 + 100 * sender + receiver)
     shape = case.shape(sender, receiver)
     numbers = torch.randint(-99, 100, shape, generator=generator)
+    if case.dtype == torch.int64:
+        numbers = torch.full(shape, (receiver + 1) * 10**sender)
     return numbers.to(device(), case.dtype)
 
 

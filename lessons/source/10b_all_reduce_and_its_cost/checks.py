@@ -16,8 +16,8 @@ from .ring_programs import AllReduceRingNotes, try_all_reduce_ring
 
 # 10b-ring -----------------------------------------------------------------------------
 
-SHAPES = [(4, 6), (120,), (121,), (7,)]
-RANKS = 2, 3, 1, 5
+SHAPES = [(120,), (4, 6), (121,), (7,)]
+RANKS = 3, 2, 1, 5
 
 
 @exercise(
@@ -31,7 +31,8 @@ def check_10b_ring(ring):
         think += "And the room for one: has it the length and dtype of what arrives?"
         with trying(f"ring(tensor) in {ranks} ranks", think=think):
             notes = run_trial(try_all_reduce_ring, ring, SHAPES, ranks=ranks)
-        for shape, of_ranks in zip(SHAPES, zip(*notes, strict=True), strict=True):
+        shapes = (ranks,), *SHAPES
+        for shape, of_ranks in zip(shapes, zip(*notes, strict=True), strict=True):
             _expect_all_reduce_ring(shape, of_ranks)
 
 
@@ -39,7 +40,10 @@ def _expect_all_reduce_ring(
     shape: tuple, of_ranks: Sequence[AllReduceRingNotes]
 ) -> None:
     ranks = len(of_ranks)
-    with trying(f"ring(tensor of shape {shape}) in {ranks} ranks") as expect:
+    tried = f"ring(tensor of shape {shape}) in {ranks} ranks"
+    if shape == (ranks,):
+        tried += ", each with its power of ten, as in the example"
+    with trying(tried) as expect:
         total = torch.stack([notes.before for notes in of_ranks]).sum(0)
         for rank, notes in enumerate(of_ranks):
             _expect_all_reduce_sum(expect, rank, notes, total, ranks)
@@ -67,11 +71,14 @@ def _expect_all_reduce_sum(
         think = "whether `tensor` itself changes, or a copy or a new name of it"
     elif torch.allclose(notes.after * ranks, total):
         think = "what is asked for: the sum, or the mean"
-    elif total.numel() % ranks:
+    elif len(total) % ranks:
         think = f"the chunks of {total.numel()} numbers: is each number in one of them?"
     right = (notes.after - total).abs().flatten() < 1e-10
     share = f"{int(right.sum()) or 'none'} of {right.numel()} numbers"
-    expect(False, got=f"on rank {rank}, the sum in {share}", think=think)
+    got = f"on rank {rank}, the sum in {share}"
+    if right.numel() == ranks:
+        got += f": {notes.after.tolist()}"
+    expect(False, got=got, think=think)
 
 
 def _expect_all_reduce_messages(expect, of_ranks: Sequence[AllReduceRingNotes]) -> None:
@@ -162,7 +169,10 @@ def _think_of_fit_of_cost(line: tuple, best: tuple, sizes: list, seconds: list) 
             line, _weighted_line_of_cost(sizes, seconds, time**power), 1e-3, 0
         ):
             return "what your weights multiply: the errors, or their squares"
-    return "which errors are to be small: the relative ones, of all messages"
+    return (
+        "which errors are to be small: those of all messages, each divided by the "
+        "seconds of that message"
+    )
 
 
 def _weighted_line_of_cost(sizes: list, seconds: list, weights) -> tuple[float, float]:

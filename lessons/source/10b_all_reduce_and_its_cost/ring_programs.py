@@ -20,13 +20,15 @@ class AllReduceRingNotes(NamedTuple):
 def try_all_reduce_ring(
     ring: Callable, shapes: list[tuple]
 ) -> list[AllReduceRingNotes]:
-    """Sum a tensor of each shape over the ranks with the learner's function."""
-    return [_try_shape_of_tensor(ring, shape) for shape in shapes]
+    """Sum the example's tensor over the ranks, then one of each shape, by `ring`."""
+    rank, exact = dist.get_rank(), torch.float64
+    dice = torch.Generator().manual_seed(rank)
+    tensors = [torch.full((dist.get_world_size(),), 10.0**rank, dtype=exact)]
+    tensors += [torch.randn(shape, generator=dice, dtype=exact) for shape in shapes]
+    return [_try_tensor(ring, tensor) for tensor in tensors]
 
 
-def _try_shape_of_tensor(ring: Callable, shape: tuple) -> AllReduceRingNotes:
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+def _try_tensor(ring: Callable, tensor: torch.Tensor) -> AllReduceRingNotes:
     tensor = tensor.to(device())
     before = tensor.cpu().clone()
     dist.barrier()  # nobody is still busy with the case before

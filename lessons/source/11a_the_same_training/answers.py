@@ -144,6 +144,15 @@ def stops_by_the_sum(step, target, most):
 
 @wrong(
     "11a-stop",
+    advice="the first that is at most 3",
+    note="A mean that just reaches the target is not low enough for it.",
+)
+def stops_below_the_target(step, target, most):
+    return _until(lambda: _reduced(step()) / dist.get_world_size() < target, most)
+
+
+@wrong(
+    "11a-stop",
     advice="is one enough|rank 0's",
     note="One rank that is done stops all. Nothing hangs, and all stop too early.",
 )

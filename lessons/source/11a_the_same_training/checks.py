@@ -34,8 +34,10 @@ def check_11a_shard(shard):
 def _own_shard(shard: Callable, *call: int) -> list[int]:
     """What a rank gets, in plain whole numbers."""
     think = "what is to be returned: a list of indices, which are whole numbers"
-    with trying(f"shard{call}", think=think):
-        return [operator.index(sample) for sample in shard(*call)]
+    with trying(f"shard{call}", think=think) as expect:
+        got = shard(*call)
+        expect(hasattr(got, "__iter__"), got=got, think=think)
+        return [operator.index(sample) for sample in got]
 
 
 def _expect_shards_dealt(shard, samples: int, world_size: int, epoch: int) -> None:
@@ -125,7 +127,7 @@ STOPS = [
     StopCase([[9, 7, 5, 4, 2, 1], [4, 3, 2, 1], [12, 11, 9, 8, 6, 4, 2]], 4, 9),
     StopCase([[5, 3, 1], [9, 7, 5]], 4, 8),
     StopCase([[9, 8, 7], [7, 8, 9]], 2, 5),
-    StopCase([[1], [2]], 3.5, 4),
+    StopCase([[2, 2, 1], [4, 3, 1]], 3, 5),
     StopCase([[7, 5, 3, 2]], 3.5, 6),
 ]
 RULES = [  # instead of the mean, and what to think about
@@ -137,11 +139,15 @@ RULES = [  # instead of the mean, and what to think about
 
 def _steps_until(case: StopCase, rule: Callable) -> int:
     """The steps until `rule` of all ranks' losses is at most the target."""
-    for step in range(1, case.most):
-        losses = [mine[min(step, len(mine)) - 1] for mine in case.losses]
-        if rule(losses) <= case.target:
+    for step, loss in enumerate(_after_each_step(case, rule), 1):
+        if loss <= case.target:
             return step
     return case.most
+
+
+def _after_each_step(case: StopCase, rule: Callable) -> list[float]:
+    steps = range(case.most)
+    return [rule([mine[: n + 1][-1] for mine in case.losses]) for n in steps]
 
 
 @exercise(
@@ -156,7 +162,9 @@ def check_11a_stop(train_until):
         with trying(f"{tried}the losses {case.losses}") as expect:
             found = run_trial(try_stop, train_until, case, ranks=ranks)
             for rank, (returned, steps) in enumerate(found):
-                think = "when the mean of all losses is looked at: after each step"
+                means = [round(loss, 2) for loss in _after_each_step(case, mean)]
+                think = f"the mean of all losses after each step, {means}: which is "
+                think += f"the first that is at most {case.target}?"
                 others = [
                     why for rule, why in RULES if _steps_until(case, rule) == steps
                 ]
