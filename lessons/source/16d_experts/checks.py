@@ -167,7 +167,7 @@ def _expect_gradient(expect, rank: int, note: GradientNotes) -> None:
     expect(note.is_kept, got=f"on rank {rank}, another {note.name}", think=think)
     got, right = note.got, note.expected
     if isinstance(got, Tensor) and got.shape == right.shape:
-        think = "what is to change in place: each parameter's .grad"
+        think = "the mean of which losses this gradient has to be; it changes in place"
         same = torch.equal(got, note.before) and not torch.allclose(got, right)
         expect(not same, got=f"{where} is as it was before", think=think)
         factor = float((got * right).sum() / (right * right).sum())

@@ -33,25 +33,25 @@ def stage_by(sizes, activations_too=True, strict=False):
 ZERO = [(16, 0), (4, 12), (2, 14), (0, 16)]
 wrong(
     "17a-stage",
-    advice="activations come on top",
+    advice=r"16 \+ 16 \+ 24 \+ 10, are 66",
     name="without_activations",
     note="Activations are forgotten: no stage shards them.",
 )(stage_by(ZERO, activations_too=False))
 wrong(
     "17a-stage",
-    advice=r"take (\d+) of \1 bytes",
+    advice=r"are ([\d,]+) bytes, and at most \1 fit",
     name="below_the_budget",
     note="They write `<`, so a budget that is used to the last byte does not do.",
 )(stage_by(ZERO, strict=True))
 wrong(
     "17a-stage",
-    advice="which is enough: state and activations take",
+    advice="stage 1: parameters",
     name="gradients_first",
     note="Stage 1 shards the largest part: the optimiser.",
 )(stage_by([(16, 0), (14, 2), (2, 14), (0, 16)]))
 wrong(
     "17a-stage",
-    advice="its state is",
+    advice=r"16 \+ 16 \+ 24",
     name="without_copy",
     note="They forget the 4 bytes of the float32 copy.",
 )(stage_by([(12, 0), (4, 8), (2, 10), (0, 12)]))
@@ -59,7 +59,7 @@ wrong(
 
 @wrong(
     "17a-stage",
-    advice="activations come",
+    advice="10, are 66",
     note="They divide the activations by the ranks, too.",
 )
 def stage_with_shared_activations(numbers, ranks, activations, budget):

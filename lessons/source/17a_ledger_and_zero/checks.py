@@ -71,16 +71,12 @@ def _think_of_zero_stage(case: tuple, got, expected: int) -> str:
     numbers, ranks, activations, budget = case
     if got not in (None, *range(4)):
         return "what is asked for: 0, 1, 2, 3 or None"
-    if got is not None and got < expected:
-        needed = state_bytes(numbers, ranks, STRATEGIES[int(got)]).total
-        return (
-            f"stage {got}: its state is {needed} bytes on each rank, and activations "
-            "come on top of it, whole"
-        )
-    needed = state_bytes(numbers, ranks, STRATEGIES[expected]).total + activations
+    stage = expected if got is None else min(int(got), expected)
+    held = state_bytes(numbers, ranks, STRATEGIES[stage])
+    parts = " + ".join(f"{size:,}" for size in [*held, activations])
     return (
-        f"stage {expected}, which is enough: state and activations take {needed} of "
-        f"{budget} bytes there"
+        f"stage {stage}: parameters, gradients, optimiser and activations, {parts}, "
+        f"are {held.total + activations:,} bytes, and at most {budget:,} fit"
     )
 
 
@@ -124,7 +120,8 @@ def _expect_zero_update(
             _expect_zero_update_messages(expect, rank, ranks, notes)
             pair = notes.parameters, notes.expected
             own = (whole.chunk(ranks)[rank] for whole in pair)
-            think = "what is subtracted from it, in the memory of `parameters`"
+            think = "what is subtracted from it, in the memory of `parameters`: lr "
+            think += "times the new momentum"
             where = f"on rank {rank}, its own shard of the parameters"
             expect_tensor(expect, where, *own, think, 1e-4)
             think = "the other ranks' shards: are they gathered after the update?"
@@ -157,7 +154,7 @@ def _expect_zero_update_messages(
 CLIPS = [
     ShardClipCase((2, 3), 1.0, 0.5),
     ShardClipCase((3, 1), 10.0, 1.0),
-    ShardClipCase((5, 2), 0.1, 100.0),  # short enough
+    ShardClipCase((5, 2), 10.0, 100.0),  # short enough, and its square is not
     ShardClipCase((6, 6), 1.0, 3.0),  # each rank's part alone may be short enough
 ]
 
@@ -187,11 +184,14 @@ def _expect_clip_of_shards(
             _expect_clip_sends_one_number(expect, rank, ranks, notes)
         for rank, notes in enumerate(of_ranks):
             returned = expect.number(notes.returned, "the length", f"on rank {rank}")
+            think = "which numbers of the shards may be added up over all ranks, and "
+            think += "what makes of their sum the length of the whole"
+            if abs(returned - case.longest) <= 1e-4 * length:
+                think = "which length is asked for: the one before clipping"
             expect(
                 abs(returned - length) <= 1e-4 * length,
                 got=f"on rank {rank}, length {returned:.6g} instead of {length:.6g}",
-                think="which numbers of the shards may be added up over all ranks, and "
-                "what makes of their sum the length of the whole, before it is clipped",
+                think=think,
             )
             for got, expected in zip(notes.shards, notes.expected, strict=True):
                 think = "by what shards are multiplied: is it the same on all ranks?"

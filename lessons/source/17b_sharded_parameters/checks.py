@@ -126,24 +126,26 @@ def _random_layers() -> list[tuple[list[tuple[int, int, int]], int]]:
         for _ in range(random_.randint(1, 7)):
             kept = random_.randint(0, 20)
             layers.append((kept, random_.randint(0, kept), random_.randint(0, 9)))
-        most, least = _peak(layers, set()), _peak(layers, set(range(len(layers))))
+        all_again = set(range(len(layers)))
+        most, least = (max(_held(layers, chosen)) for chosen in (set(), all_again))
         cases.append((layers, random_.randint(max(0, least - number % 2), most)))
     return cases
 
 
-def _peak(layers, chosen: set[int]) -> int:
-    before = peak = 0
+def _held(layers, chosen: set[int]) -> list[int]:
+    """What memory holds while backward is at each layer."""
+    before, held = 0, []
     for place, (kept, entry, _) in enumerate(layers):
-        peak = max(peak, before + kept)
+        held.append(before + kept)
         before += entry if place in chosen else kept
-    return peak
+    return held
 
 
 def _cheapest_choice(layers, budget: int) -> set[int] | None:
     choices = []
     for flags in product((False, True), repeat=len(layers)):
         chosen = {place for place, flag in enumerate(flags) if flag}
-        if _peak(layers, chosen) <= budget:
+        if max(_held(layers, chosen)) <= budget:
             choices.append(chosen)
     return min(choices, key=lambda chosen: _seconds(layers, chosen), default=None)
 
@@ -160,7 +162,8 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         return
     expect(
         isinstance(got, set | frozenset | list | tuple),
-        got=f"{got}, and {best or 'set()'} fits in {_peak(layers, best)} bytes",
+        got=f"{got}, and {best or 'set()'} fits: {_held(layers, best)} bytes while "
+        "backward is at each layer",
         think="what memory holds at each layer; what is asked for: a set of indices",
     )
     places = [as_number(place) for place in got]
@@ -170,10 +173,11 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         think="what is asked for: the indices of the layers to recompute, from 0",
     )
     chosen = {int(place) for place in places}
-    peak = _peak(layers, chosen)
+    held = _held(layers, chosen)
     expect(
-        peak <= budget,
-        got=f"{got}, with {peak} bytes at some layer; the budget is {budget}",
+        max(held) <= budget,
+        got=f"{got}, with {held} bytes while backward is at each layer; the budget is "
+        f"{budget}",
         think="what memory holds while backward is at a layer: all of this one's, and "
         "what those before it hold; layers are counted from 0",
     )
@@ -184,7 +188,7 @@ def _expect_choice(expect, got, layers, budget: int) -> None:
         think = "what is to be least: seconds, not the number of layers"
     expect(
         cost == fewest,
-        got=f"{got}: {cost} s; {fewest} s are enough, in {_peak(layers, best)} bytes",
+        got=f"{got}: {cost} s; {fewest} s are enough, with {best or 'set()'}",
         think=think,
     )
 

@@ -19,14 +19,17 @@ UNITS = [
 ]
 
 
+def rows_of_rank(rows: int, ranks: int, rank: int) -> int:
+    each = -(-rows // ranks)
+    return len(range(rows)[rank * each : (rank + 1) * each])
+
+
 def bytes_of_unit(shapes, ranks: int, rank: int) -> tuple[int, int]:
     """(kept, gathered), from the rows that each rank has."""
     kept = gathered = 0
     for rows, *others in shapes:
-        each = -(-rows // ranks)
-        mine = len(range(rows)[rank * each : (rank + 1) * each])
-        kept += 16 * mine * prod(others)
-        gathered += 2 * ranks * each * prod(others)
+        kept += 16 * rows_of_rank(rows, ranks, rank) * prod(others)
+        gathered += 2 * ranks * rows_of_rank(rows, ranks, 0) * prod(others)
     return kept, gathered
 
 
@@ -40,10 +43,10 @@ def check_17c_bytes(unit_bytes):
                 with trying(call, think=think) as expect:
                     got = unit_bytes(list(shapes), ranks, rank)
                     right = bytes_of_unit(shapes, ranks, rank)
-                    _expect_bytes(expect, got, right, shapes, ranks)
+                    _expect_bytes(expect, got, right, shapes, ranks, rank)
 
 
-def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
+def _expect_bytes(expect, got, right, shapes, ranks: int, rank: int) -> None:
     numbers = list(map(as_number, got)) if isinstance(got, tuple | list) else []
     swapped = tuple(numbers) == right[::-1] != right
     expect(
@@ -54,15 +57,17 @@ def _expect_bytes(expect, got, right, shapes, ranks: int) -> None:
     )
     (kept, gathered), (right_kept, right_gathered) = numbers, right
     each = 16 * kept / right_kept if right_kept else 0
-    even = all(rows % ranks == 0 for rows, *_ in shapes)
+    rows = [shape[0] for shape in shapes]
+    even = all(n % ranks == 0 for n in rows)
+    mine = [rows_of_rank(n, ranks, rank) for n in rows]
     expect(
         kept == right_kept,
         got=f"{got}; it keeps {right_kept} bytes",
         think="what there is for each number that a rank keeps: the shard, its "
         f"gradient, two averages, and in how many bits; this is {each:g} for each"
         if even and each.is_integer()
-        else "which rows of each parameter this rank has: as many for all, rounded up, "
-        "and for the last ones what is left; and how many numbers a row has",
+        else f"which rows this rank has: {mine} of {rows}; and how many numbers a row "
+        "has. Ranks have as many, rounded up, the last ones what is left, or none",
     )
     exact = 2 * sum(prod(shape) for shape in shapes)
     expect(

@@ -19,10 +19,16 @@ class TwoLevelsNotes(NamedTuple):
 
 
 def try_two_levels(two_levels: Callable, per_machine: int, shapes: list) -> list:
-    """Whole numbers, so that every order of adding gives the same; each rank's own."""
-    dice, notes = torch.Generator().manual_seed(100 + dist.get_rank()), []
+    """Whole numbers, so that every order of adding gives the same; each rank's own.
+
+    In the first shape they are all 10 ** rank: the sum shows who was counted.
+    """
+    rank, notes = dist.get_rank(), []
+    dice = torch.Generator().manual_seed(100 + rank)
     for shape in shapes:
         numbers = torch.randint(-1000, 1000, shape, generator=dice)
+        if not notes:
+            numbers = torch.full(shape, 10**rank)
         tensor = numbers.to(device(), torch.float64)
         before = tensor.clone()
         dist.barrier()

@@ -307,13 +307,13 @@ clock(
 )
 clock(
     "nothing is lost",
-    "complete by then",
+    "4 seconds of work are saved",
     "They keep what was computed since the checkpoint.",
     keeps="computed",
 )
 clock(
     "half a save counts",
-    "complete by then",
+    "0 seconds of work are saved",
     "They count a checkpoint whose saving had only begun.",
     keeps="half saved",
 )
@@ -325,7 +325,7 @@ clock(
 )
 
 
-@wrong("18b-clock", advice="when training goes on", note="They forget the restart.")
+@wrong("18b-clock", advice="training goes on at 9", note="They forget the restart.")
 def clock_with_free_restarts(work, every, save, restart, failures):
     return finish_with_a_mistake(work, every, save, 0, failures)
 

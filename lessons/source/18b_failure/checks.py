@@ -181,8 +181,9 @@ def _expect_snapshot(call: str, notes: SnapshotNotes) -> None:
             think="of what kinds of values a file may be made that runs no code",
         )
         expect(
-            notes.stays,
-            got="a snapshot that changes while its training goes on",
+            not notes.changed,
+            got=f"a snapshot whose {', '.join(map(repr, notes.changed))} changes while "
+            "its training goes on",
             think="whose tensors are in it, and what the next step does to them",
         )
 
@@ -255,21 +256,24 @@ def check_18b_clock(finish_time):
         with trying(f"finish_time({', '.join(map(str, case))})", case[-1]) as expect:
             expected, got = right_finish_time(*case), finish_time(*case)
             expect.number(got, "a moment, as a number")
-            think = _think_of_failure_clock(case[1], case[-1])
+            think = _think_of_failure_clock(*case)
             expect(got == expected, got=f"{got} instead of {expected:g}", think=think)
 
 
-def _think_of_failure_clock(every: int, failures: list) -> str:
+def _think_of_failure_clock(work, every, save, restart, failures: list) -> str:
     if not failures:
         return (
             "what takes time without a failure: the work, and a save after each "
             f"{every} seconds of it, not after the last"
         )
     if len(failures) == 1:
-        return (
-            f"the failure at {failures[0]}: which checkpoint, or all the work, was "
-            "complete by then, and when training goes on"
-        )
+        [failure] = failures
+        saved = every * min(failure // (every + save), (work - 1) // every)
+        told = f"{saved} seconds of work are saved, and training goes on at "
+        told += f"{failure + restart}"
+        if right_finish_time(work, every, save, restart, []) < failure:
+            told = "all the work is done"
+        return f"the failure at {failure}: by then {told}"
     return (
         f"the failures at {failures[-2]} and {failures[-1]}: what was complete by "
         "then, and from which failure the restart counts"

@@ -21,8 +21,8 @@ AFTER = 3  # steps more, of which each moment's end before the next moment
 
 class SnapshotNotes(NamedTuple):
     kind: str
-    unreadable: str  # why torch.load refuses the file, or nothing
-    stays: bool
+    unreadable: str = ""  # why torch.load refuses the file, or nothing
+    changed: tuple = ()  # the keys of what the next steps have changed
     training_kept: bool = True
 
 
@@ -88,20 +88,21 @@ def _try_snapshot(
     before, saved = state_of_resumed(training), snapshot(training)
     kind = type(saved).__name__
     if not isinstance(saved, dict):
-        return SnapshotNotes(kind, "", False)
+        return SnapshotNotes(kind)
     if not same_when_resumed(before, state_of_resumed(training)):
-        return SnapshotNotes("dict", "", True, False)
+        return SnapshotNotes("dict", training_kept=False)
     path = place_of_resumed(folder, moment, "snapshot")
     try:
         torch.save(saved, path)
         at_once = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        return SnapshotNotes("dict", type(error).__name__, False)
+        return SnapshotNotes("dict", type(error).__name__)
     after = take_resumed_steps(training, AFTER)
     torch.save([before, after], place_of_resumed(folder, moment, "right"))
     torch.save(saved, place_of_resumed(folder, moment, "later"))
     later = torch.load(place_of_resumed(folder, moment, "later"), weights_only=True)
-    return SnapshotNotes("dict", "", same_when_resumed(at_once, later))
+    changed = (k for k in later if not same_when_resumed(at_once.get(k), later[k]))
+    return SnapshotNotes("dict", "", tuple(changed))
 
 
 def try_restores(restore: Callable, folder: Path) -> list[RestoreNotes]:

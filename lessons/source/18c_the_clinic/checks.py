@@ -21,7 +21,8 @@ GUILTY = {"ada": 0, "ben": 2, "dan": 2, "cleo": 1, "eve": 1, "finn": 2}
 DATA = {"ada": "batches", "ben": "batches", "cleo": "gradients"}
 DATA |= {"dan": "rows", "eve": "batches", "finn": "numbers"}
 WHEN_HUNG = "a collective that some rank does not come to, or not in the same order, "
-WHEN_HUNG += "or bytes that nobody sends. Lines are counted in the repaired program"
+WHEN_HUNG += "or bytes that nobody sends: does the repair hold for all these data? "
+WHEN_HUNG += "Lines are counted in the repaired program"
 
 # Repairs ------------------------------------------------------------------------------
 
@@ -252,7 +253,7 @@ def _made_up_straggler(lanes: int, kinds: int, dice) -> Late:
         rows[lane][why] += 2.0 * (lane == late)
     longest = max(sum(row.values()) for row in rows.values())
     for row in rows.values():
-        row["wait"] = longest - sum(row.values()) + 0.01
+        row["wait"] = longest - sum(row.values()) + 0.4
     return _late(late, why, dice.choice([1, 3, 12]), **rows)
 
 
@@ -262,7 +263,8 @@ def _spans_with_straggler(late: Late, dice) -> list[Span]:
     for lane, kinds in late.rows.items():
         now = dice.uniform(-1000, 1000)
         for kind, total in kinds.items():
-            steps = range(dice.randint(1, late.steps))
+            only = (lane, kind) == (late.lane, "wait")  # a short wait may be one
+            steps = range(1 if only else dice.randint(1, late.steps))
             shares = [dice.expovariate(1) for _ in steps]
             for step in steps:
                 end = now + total * shares[step] / sum(shares)
@@ -299,7 +301,7 @@ def _try_straggler(find_straggler, spans: list[Span], late: Late) -> None:
         expect(got[1] in known, got=got, think=think)
         think = (
             "what this lane does for longer than the mean of the others, in all steps "
-            "together: not what takes longest"
+            "together: not what takes longest. A lane without this kind counts, with 0"
         )
         shown = []
         for kind in got[1], late.kind:

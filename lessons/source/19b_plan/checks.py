@@ -52,7 +52,7 @@ def check_19b_implied(implied_bandwidths):
             )
             expect(
                 _same_plan(found, [least, most]),
-                got=got,
+                got=f"{got}, where the most is {most:g}",
                 think="the seconds that are left of the step when computing is over",
             )
 

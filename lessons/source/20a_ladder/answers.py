@@ -268,13 +268,13 @@ wrong(
 )(clip_by(once=False))
 wrong(
     "20a-clip",
-    advice="whose squares are added",
+    advice="the squares of split gradients",
     name="data",
     note="They add up over the data group, where all hold copies.",
 )(clip_by(group=lambda mesh: mesh["data"].get_group()))
 wrong(
     "20a-clip",
-    advice="multiplied, and when",
+    advice="multiplied, split or whole, and when",
     name="always",
     note="They stretch a short gradient to `longest` as well.",
 )(clip_by(when_longer=False))
@@ -288,7 +288,7 @@ wrong(
 
 wrong(
     "20a-clip",
-    advice="whose squares are added",
+    advice="the squares of split gradients",
     name="lengths",
     note="They add lengths instead of squares.",
 )(clip_by(power=1))

@@ -79,7 +79,10 @@ def _expect_wrapper_rows(expect, rank: int, notes) -> None:
         got=f"on rank {rank}, from `training.deal`, rows "
         f"{_some_wrapper_rows(notes.rows)} instead of "
         f"{_some_wrapper_rows(notes.expected_rows)}",
-        think="the rows that the former `deal` gives, and this rank's number within "
+        think="whether `training.deal` is your function now, and cuts what the former "
+        "`deal` gives"
+        if len(notes.rows) > len(notes.expected_rows)
+        else "the rows that the former `deal` gives, and this rank's number within "
         "the dimension: its part is consecutive",
     )
     expect(
@@ -163,10 +166,12 @@ def check_20a_inside(order_of_mesh):
 def _expect_order_of_mesh(
     order_of_mesh, ranks: dict, sent: dict, per_node: int
 ) -> None:
-    least = min(
-        sum(sent[name] for name in _dimensions_not_inside(order, ranks, per_node))
-        for order in permutations(ranks)
-    )
+
+    def not_inside(order) -> tuple[int, list[str]]:
+        outside = _dimensions_not_inside(order, ranks, per_node)
+        return sum(sent[name] for name in outside), outside
+
+    least, fewest = min(map(not_inside, permutations(ranks)))
     call = f"order_of_mesh({ranks}, {sent}, {per_node})"
     with trying(call, ranks, sent) as expect:
         got = order_of_mesh(ranks, sent, per_node)
@@ -175,12 +180,11 @@ def _expect_order_of_mesh(
             got=got,
             think="what is asked for: each dimension's name, once, in a list",
         )
-        outside = _dimensions_not_inside(got, ranks, per_node)
-        found = sum(sent[name] for name in outside)
+        found, outside = not_inside(got)
         expect(
             found == least,
-            got=f"{list(got)}: not inside are {outside}, {found} bytes, where {least} "
-            "are possible",
+            got=f"{list(got)}: not inside are {outside}, {found} bytes, where {fewest} "
+            f"are possible, {least} bytes",
             think=_think_of_mesh_order(got, ranks, per_node),
         )
 
@@ -245,8 +249,8 @@ def _expect_mesh_clip_length(expect, rank: int, case: MeshClipCase, notes) -> No
     think = (
         "a gradient that is whole on every tensor rank: it counts once"
         if twice
-        else "whose squares are added, over which group, under one root, and what is "
-        "returned: the length of the whole before it is clipped"
+        else "the squares of split gradients, {:.4g} over the tensor group, and those "
+        "of whole ones, {:.4g}: one root, before clipping".format(*notes.squares)
     )
     expect(
         abs(returned - notes.length) <= CLOSE * notes.length,
@@ -261,11 +265,13 @@ def _expect_mesh_clipped(expect, rank: int, case: MeshClipCase, notes) -> None:
         got=f"on rank {rank}, gradients in other memory than before",
         think="what in place means: who else holds these tensors",
     )
-    for got, expected in zip(notes.gradients, notes.expected, strict=True):
+    kinds = ["split"] * len(case.split) + ["whole"] * len(case.whole)
+    trios = zip(kinds, notes.gradients, notes.expected, strict=True)
+    for kind, got, expected in trios:
         expect(
             got.shape == expected.shape
             and torch.allclose(got, expected, CLOSE, CLOSE * case.longest),
-            got=f"on rank {rank}, a gradient that begins {got[:2].tolist()} instead of "
-            f"{expected[:2].tolist()}",
-            think="by what all gradients are multiplied, and when",
+            got=f"on rank {rank}, a {kind} gradient that begins {got[:2].tolist()} "
+            f"instead of {expected[:2].tolist()}; the length is {notes.length:.4g}",
+            think="by what all gradients are multiplied, split or whole, and when",
         )

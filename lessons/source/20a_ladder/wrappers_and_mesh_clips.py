@@ -147,6 +147,7 @@ class MeshClipCase(NamedTuple):
 class MeshClipNotes(NamedTuple):
     returned: object
     length: float
+    squares: tuple[float, float]  # sums over split gradients and over whole ones
     twice: float  # the length with whole gradients counted on each tensor rank
     gradients: list[torch.Tensor]
     expected: list[torch.Tensor]
@@ -182,6 +183,7 @@ def _try_mesh_clip(clip, mesh, seed: int, case: MeshClipCase) -> MeshClipNotes:
     return MeshClipNotes(
         returned,
         length,
+        (once, whole),
         (once + tensor.size() * whole) ** 0.5,
         [given.get(name, g).cpu() for name, g in mine.items()],
         expected,

@@ -33,7 +33,7 @@ def bits_by(firsts_of=lambda text: text[:-1], log=math.log2, words=len):
 
 wrong(
     "20b-pairs",
-    advice="the last character of a text",
+    advice=r"n\(a\) = 2.* last character begins none",
     name="last_character",
     note="`text.count(a)` counts the last character, which begins no pair.",
 )(bits_by(firsts_of=lambda text: text))
@@ -53,7 +53,7 @@ wrong(
 
 @wrong(
     "20b-pairs",
-    advice="the last character|overlapping ones too",
+    advice="Overlapping pairs of text count",
     note="`str.count` does not count pairs that overlap, such as both in `aaa`.",
 )
 def bits_of_nonoverlapping_pairs(text, held_out, alphabet):
@@ -66,7 +66,7 @@ def bits_of_nonoverlapping_pairs(text, held_out, alphabet):
 
 @wrong(
     "20b-pairs",
-    advice="which pairs of text are counted",
+    advice=r"n\(a\) = 2, V = 2, P = 0.25",
     note="They divide by all pairs: the chance of the pair, not of b after a.",
 )
 def bits_of_joint_chances(text, held_out, alphabet):
