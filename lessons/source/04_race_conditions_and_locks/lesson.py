@@ -34,11 +34,23 @@
 # %% [markdown]
 # ## Two threads, one number
 #
-# Two threads add 1 to the same `x`, a million times each. At the end `x` should be
-# 2,000,000. An addition that is missing from `x` is a **lost update**. We count them,
-# five times. `int(1)` is 1; you will see why it is there.
+# Two threads add 1 to the same `x`, a million times each. `int(1)` is 1; you will see
+# why it is there.
 
 # %%
+x = 0
+
+
+def add_int_one(updates: int = 1_000_000) -> None:
+    global x
+    for _ in range(updates):
+        x = x + int(1)
+
+
+# %% [markdown]
+# At the end `x` should be 2,000,000:
+
+# %% tags=["nbval-ignore-output"]
 from threading import Thread
 
 
@@ -51,10 +63,11 @@ def in_two_threads(work) -> None:
         thread.join()
 
 
-def add_int_one(updates: int = 1_000_000) -> None:
-    global x
-    for _ in range(updates):
-        x = x + int(1)
+in_two_threads(add_int_one)
+x
+
+# %% [markdown]
+# An addition that is missing from `x` is a **lost update**. We count them, five times:
 
 
 # %% tags=["nbval-ignore-output"]

@@ -37,19 +37,24 @@
 # A **generator** is an object with a *state*. Each draw computes a number from the
 # state, and the next state. Equal states give equal numbers, for ever.
 #
-# torch makes a generator when it is imported; `torch.rand` draws from it. Where the
-# system can fork, `run_ranks` forks its ranks from a small server that has imported
-# torch. And fork copies memory (lesson 2).
+# torch makes a generator when it is imported; `torch.rand` draws from it:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 import torch
-
-from sidebyside import guess
 
 
 def draw() -> float:
     return torch.rand(()).item()
 
+
+draw(), draw()
+
+# %% [markdown]
+# Where the system can fork, `run_ranks` forks its ranks from a small server that has
+# imported torch. And fork copies memory (lesson 2).
+
+# %%
+from sidebyside import guess
 
 guess("05-draws", None, "Two times three ranks draw a number: how many different ones?")
 

@@ -239,8 +239,8 @@ check("09-scatter", scatter, gather)
 # %% [markdown]
 # ## All seven
 #
-# In the class below `send_weights` overwrites the weights of all replicas but the first.
-# `self.run` calls a function once for each replica, each in a thread of its own.
+# Below, `send_weights` overwrites the weights of all replicas but the first. `self.run`
+# calls a function once for each replica, each in a thread of its own.
 
 # %%
 from sidebyside import show
@@ -252,8 +252,6 @@ show(ThreadedReplicas.reduce)
 # `slopes` are the gradients of the loss with respect to the outputs. `loss.backward()`
 # stops there, and each replica's thread goes on from its own part. `reduce` adds
 # without dividing, because the loss is a mean over *all* outputs already.
-#
-# Does it train as one model does?
 
 # %%
 together = ThreadedReplicas(make_digit_model().to(places[0]), places)
@@ -272,9 +270,8 @@ print(
 # %% [markdown]
 # ## What goes through device 0
 #
-# The class counts every byte to or from device 0. The next cell shows the bytes per
-# step for two replicas. By what factor do the bytes of weights and gradients through
-# device 0 grow with eight replicas?
+# The class counts every byte to or from device 0, here in a step of two replicas. By
+# what factor do those of weights and gradients grow with eight?
 
 # %%
 print({what: count // len(batches) for what, count in together.traffic.items()})
@@ -292,12 +289,11 @@ passing = {n: bytes_through_device_0(n) for n in (2, 4, 8)}
 reveal("09-device-0", passing[8] / passing[2], computed=True)
 
 # %% [markdown]
-# **In our class device 0 sends weights to N − 1 others and receives N − 1 gradients**:
-# 7 times as many bytes for 8 replicas.
+# **In our class device 0 sends weights to N − 1 others and receives N − 1 gradients.**
 #
-# In an **all-reduce** every worker gives its gradients and every worker gets the sum.
-# Lesson 10b builds one in which each worker sends $2(N - 1)/N$ times its gradients, and
-# receives as much.
+# In an **all-reduce** every worker gives its gradients and gets the sum. Lesson 10b
+# builds one in which each worker sends $2(N - 1)/N$ times its gradients, and receives
+# as much.
 #
 # Memory is lopsided, too. Below is what each device holds at the end of a backward,
 # computed, in bytes, without what autograd keeps.
@@ -315,9 +311,6 @@ for name, rows in ("device 0", len(x)), ("device 1", len(x) // 2):
     print(name, held | {"outputs": rows * scores, "slopes": rows * scores})
 
 # %% [markdown]
-# For eight replicas, device 0 has four times the traffic of any worker in this
-# all-reduce.
-#
 # **Device 0 holds the whole batch and all outputs; each other device only its own
 # part.** Device 0 alone holds the optimiser's numbers, such as momentum. So it is
 # the first to run out of memory.
@@ -348,12 +341,12 @@ show(step_in_rank)
 show(sum_gradients_over_ranks)
 
 # %% [markdown]
-# Nothing sends weights: there is no gather and no device 0. Each rank sees the loss of
-# its own part only. So it divides the sum of its losses by the size of the *whole*
-# batch: then the sum over the ranks is lesson 8's mean over all images.
+# There is no gather and no device 0. Each rank sees the loss of its own part only. So
+# it divides the sum of its losses by the size of the *whole* batch: then the sum over
+# the ranks is lesson 8's mean over all images.
 #
-# What keeps the replicas equal? They start equal, from the same seed, get the same sum,
-# bit for bit, and do the same arithmetic with it.
+# The replicas stay equal: they start from the same seed, get the same sum, bit for bit,
+# and do the same arithmetic with it.
 
 # %%
 from sidebyside import device, run_ranks
@@ -381,13 +374,12 @@ print("bytes in a message:", message)
 # %% [markdown]
 # ## When threads lose
 #
-# The threads of one process share the GIL of lesson 3. Torch's operations release it,
-# and the Python code between two operations needs it back. A thread that has to wait
-# for the GIL is put to sleep and woken, which costs some microseconds of CPU time.
+# Threads share the GIL of lesson 3. Torch's operations release it, and the Python code
+# between two operations needs it back. A thread that has to wait for the GIL is put to
+# sleep and woken, which costs some microseconds of CPU time.
 #
-# The next cell counts the calls of a forward in two networks, and times one call. If
-# two forwards run in two threads instead of one by one, by what factor does their CPU
-# time grow for the deep network?
+# The next cell counts the calls of a forward in two networks, and times one call. Then
+# it asks about the deep one:
 
 # %%
 from time import perf_counter
@@ -418,13 +410,13 @@ draw_timelines(deep, cpu=True)
 
 # %% [markdown]
 # This is the deep network, the fastest of 24 steps each way; the solid part of a bar is
-# time on a core. At many of the 201 calls one thread hands the GIL to the other, which
-# costs CPU time, too. Backward of torch's own layers runs in C++ and, where it calls no
-# Python, needs no GIL.
+# time on a core. At many of the 201 calls one thread hands the GIL to the other.
+# Backward of torch's own layers runs in C++ and, where it calls no Python, needs no
+# GIL.
 
 # %% [markdown]
-# Now the wide network. Its threads spend their time in products that have released the
-# GIL, so with two free cores the forwards lie side by side, as in processes.
+# The wide network's threads spend their time in products that have released the GIL, so
+# with two free cores the forwards lie side by side.
 
 # %%
 wide = step_three_ways(make_wide)
@@ -433,13 +425,13 @@ print(f"CPU time of forward in two threads: {two / one:.1f} × that of one by on
 draw_timelines(wide, cpu=True)
 
 # %% [markdown]
-# So threads can gain and can lose. PyTorch's documentation recommends processes.
+# So threads can gain and lose. PyTorch's documentation recommends processes.
 
 # %% [markdown]
 # ## What does not match
 #
-# Does every network match one process? We put a layer between the two linear ones and
-# take one step, alone and in ranks, from the same seed. One rank is the control.
+# We put a layer between the two linear ones and take one step, alone and in ranks, from
+# the same seed. One rank is the control.
 
 # %%
 import copy
@@ -486,16 +478,15 @@ for ranks in 1, 2:
 # %% [markdown]
 # ## The bug museum, first room
 #
-# Seven small programs, A to G, finish without an error, and each has one planted
-# mistake. A has its replicas in one process; the others run in every rank, and the
-# ranks divide each batch among them. `yield` shows the model to a meter, at the start
-# and after each step. The meter compares two ranks with one process, and its readings
-# stand below the program.
+# Seven small programs, A to G, finish without an error; each has one planted mistake. A
+# has its replicas in one process; the others run in every rank. At the start and after
+# each step `yield` shows the model to a meter, which compares two ranks with one
+# process.
 
 # %% [markdown]
-# Start with the readings: *are the replicas equal? From when on? How long is the first
-# step, as a vector?* "In the end: 0.500 of its way off" means: where one process moves
-# its weights by a distance of 10, these end at a distance of 5 from its weights.
+# Start with the meter's readings, below each program: *are the replicas equal? From
+# when on? How long is the first step, as a vector?* "0.500 of its way off" means: where
+# one process moves its weights by a distance of 10, these end 5 from them.
 
 # %%
 from parallel_by_hand.data_parallel.museum_meter import show_exhibits
@@ -511,8 +502,8 @@ show_exhibits("CDE")
 
 # %% [markdown]
 # D's batches have 32 images for each rank but the last, which has 9: 41 for two ranks.
-# F is a test and yields the accuracy that it would print. In G, `clip_grad_norm_`
-# shortens the gradient to `LONGEST` if it is longer.
+# F is a test. In G, `clip_grad_norm_` shortens the gradient to `LONGEST` if it is
+# longer.
 
 # %%
 show_exhibits("FG")

@@ -9,8 +9,7 @@
 # # 10a. Collectives: the eight operations
 #
 # In lesson 9 the ranks added up their gradients with one line, `dist.all_reduce`. What
-# did each rank send, and to which others? Could another operation have done the job
-# with less?
+# did each rank send, and to which others?
 #
 # Eight such operations carry most traffic of parallel training. We draw all eight,
 # write them from single messages, and count every byte.
@@ -35,29 +34,38 @@
 #
 # Two calls carry everything. One rank calls `dist.send(tensor, to)`; another calls
 # `dist.recv(room, of)`, which fills a tensor of the right size. Such a message is
-# called **point-to-point**.
-#
-# Rank $r$ holds $10^r$. Below, rank 1 sends its number to rank 0. A `MessageMeter`
-# counts the messages and bytes that its rank sends and receives.
+# called **point-to-point**. Rank 1 sends its number to rank 0:
+
+
+# %%
+import torch.distributed as dist
+
+
+def pass_on(tensor) -> None:
+    if dist.get_rank() == 1:
+        dist.send(tensor, 0)
+    else:
+        dist.recv(tensor, 1)
+
+
+# %% [markdown]
+# Rank $r$ holds $10^r$. A `MessageMeter` counts the messages and bytes that its rank
+# sends and receives.
 
 # %%
 import torch
-import torch.distributed as dist
 
 from sidebyside import MessageMeter, device, run_ranks
 
 
-def pass_on() -> tuple[int, MessageMeter]:
+def pass_on_metered() -> tuple[int, MessageMeter]:
     tensor = torch.tensor([10 ** dist.get_rank()], device=device())
     with MessageMeter() as meter:
-        if dist.get_rank() == 1:
-            dist.send(tensor, 0)
-        else:
-            dist.recv(tensor, 1)
+        pass_on(tensor)
     return tensor.item(), meter
 
 
-run_ranks(pass_on, world_size=2)
+run_ranks(pass_on_metered, world_size=2)
 
 # %% [markdown]
 # Both hold 10 now: a message is a copy. The number has 64 bits, so the message has 8
@@ -76,7 +84,7 @@ run_ranks(pass_on, world_size=2)
 #
 # An operation that all ranks call together is a **collective**. The simplest is
 # *broadcast*: one rank, the *root*, gives its tensor to all. In *scatter* the root has
-# one piece for each rank. Here is how we write them:
+# one piece for each rank:
 
 # %%
 from parallel_by_hand.collectives import eight_collectives
@@ -86,9 +94,9 @@ show(eight_collectives.broadcast)
 show(eight_collectives.scatter)
 
 # %% [markdown]
-# `other_ranks()` lists all ranks but this one. Names and arguments are those of torch,
-# so `dist.broadcast` can take the place of ours. We run torch's, on data that labels
-# itself: piece $c$ of rank $r$ is $(c+1) \cdot 10^r$. So 300 is piece 2 of rank 2.
+# `other_ranks()` lists all ranks but this one. Names and arguments are those of torch.
+# We run torch's own, on data that labels itself: piece $c$ of rank $r$ is
+# $(c+1) \cdot 10^r$. So 300 is piece 2 of rank 2.
 
 # %%
 from parallel_by_hand.collectives.collective_drawing import draw_collectives
@@ -98,8 +106,7 @@ draw_collectives(run_collectives(["broadcast", "scatter"], dist))
 
 # %% [markdown]
 # A row is a rank, a column a piece, a colour the rank that a number comes from, and
-# black a sum. The right half shows only what the call has written. In broadcast every
-# rank gets the same, in scatter each gets its own.
+# black a sum. The right half shows only what the call has written.
 #
 # ## From all to one
 #
@@ -147,13 +154,13 @@ run_ranks(tensor_after_reduce, world_size=4)
 show(eight_collectives.all_reduce)
 
 # %% [markdown]
-# Eight ranks call it, each with a tensor of one million bytes. How many million bytes
-# does rank 0 send and receive, together?
+# Eight ranks call it, each with a tensor of one million bytes.
 
 # %%
 from sidebyside import forget, guess, hint, progress, solution
 
-guess("10a-root", None, "How many million bytes pass through rank 0?", "million")
+question = "How many million bytes does rank 0 send and receive, together?"
+guess("10a-root", None, question, "million")
 
 # %%
 from sidebyside import consecutive_steps, reveal
@@ -186,8 +193,8 @@ reveal("10a-root", (meters[0].bytes_sent + meters[0].bytes_received) / 1e6)
 # %% [markdown]
 # ## Everyone at once
 #
-# No rank should do all the talking, so let all send at the same time. Two ranks swap
-# their numbers. **Before you run it:** where is each of them after two seconds?
+# No rank should do all the talking, so all send at once. Two ranks swap their
+# numbers. **Before you run it:** where is each of them after two seconds?
 
 
 # %% tags=["raises-exception"]
@@ -203,15 +210,14 @@ def swap_by_sending_first() -> int:
 run_ranks(swap_by_sending_first, world_size=2, timeout=2)
 
 # %% [markdown]
-# With gloo a blocking `send` returns when the other rank has received. Both ranks send
-# first, and neither comes to its `recv`. **With gloo, two ranks that both send first
-# wait until the time limit**, in torch 30 minutes unless changed: the deadlock of
-# lesson 4.
+# With gloo a blocking `send` returns when the other rank has received, so neither rank
+# comes to its `recv`. **With gloo, two ranks that both send first wait until the time
+# limit**, in torch 30 minutes unless changed: the deadlock of lesson 4.
 #
 # There are two cures. Let one of the two receive first. Or do not wait: `isend` starts
 # the message and returns at once, with a request. With gloo its `wait()` returns when
-# the message is through; until then, do not change what is sent, nor read what arrives.
-# With NCCL only the GPU's stream waits, and Python goes on at once.
+# the message is through. With NCCL only the GPU's stream waits, and Python goes on at
+# once.
 
 
 # %%
@@ -228,12 +234,12 @@ def swap() -> int:
 run_ranks(swap, world_size=2)
 
 # %% [markdown]
-# Keep the request until you have waited. **With gloo a message whose request is thrown
-# away may never arrive**: a line that only says `dist.isend(mine, other)` is a mistake.
+# **With gloo a message whose request is thrown away may never arrive**: a line that
+# only says `dist.isend(mine, other)` is a mistake.
 #
 # `isend` and `irecv` are **asynchronous**: the call returns before the work is done.
-# Between the call and `wait()` a rank can compute. Here rank 1 is late: it computes, by
-# sleeping, for 0.2 seconds before it receives.
+# Between the call and `wait()` a rank can compute. Here rank 1 computes, by sleeping,
+# for 0.2 seconds before it receives.
 
 # %%
 from time import sleep
@@ -268,11 +274,11 @@ with Timeline() as asynchronous:
 draw_timelines({"send": blocking, "isend": asynchronous}, stamp="simulated")
 
 # %% [markdown]
-# With `send`, rank 0 waits for rank 1 and computes afterwards. With `isend` both
-# compute at the same time.
+# With `send`, rank 0 waits and computes afterwards; with `isend` both compute at the
+# same time.
 #
-# GPUs need one more thing: their library must be told about all messages at once.
-# `batch_isend_irecv` does that, in a function that the next collective uses:
+# The GPUs' library must be told about all messages at once. `batch_isend_irecv` does
+# that, in a function that the next collective uses:
 
 # %%
 from parallel_by_hand.collectives.eight_collectives import exchange
@@ -283,8 +289,8 @@ draw_collectives(run_collectives(["all_gather", "reduce_scatter"], dist))
 
 # %% [markdown]
 # In **all-gather** every rank gets every piece: each rank sends its own $N - 1$ times.
-# Look at **reduce-scatter** beside it: the columns are added up, and rank $r$ gets the
-# sum of column $r$ only. Neither has a root.
+# In **reduce-scatter**, beside it, the columns are added up, and rank $r$ gets the sum of
+# column $r$ only. Neither has a root.
 
 # %% [markdown]
 # ## Exercise 1: reduce-scatter, judged by the meter

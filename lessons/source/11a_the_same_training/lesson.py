@@ -14,7 +14,7 @@
 #
 # Is it the same training as in one process? We write its two halves ourselves and
 # compare after every step. Then we look for the mistakes that make it another training
-# and raise no error. Lesson 11b opens the line: what travels, and when.
+# and raise no error.
 #
 # *You will be able to* prove that your parallel training is the same training, deal the
 # data, weigh uneven batches, stop all ranks together, and save the result.
@@ -32,8 +32,6 @@
 # | world size | how many ranks there are | 9 |
 # | `dist.all_reduce(t)` | every rank calls it; then every rank's `t` holds the sum of all. It works *in place*: what `t` held is overwritten | 10a |
 # | `dist.broadcast(t, src=0)` | every rank calls it; then every rank's `t` holds what rank 0's did | 10a |
-# | `dist.barrier()` | no rank goes on before all have come here | 10b |
-# | backend | the library that carries the messages: gloo for CPUs, NCCL for GPUs | 10a |
 #
 # `run_ranks(fn, ...)` starts two processes, connects them, calls `fn(...)` in each, and
 # returns their results in rank order. `device()` is the rank's GPU where there is one
@@ -51,21 +49,27 @@
 # %% [markdown]
 # ## The data, and one process
 #
-# Ten of our 1,415 handwritten digits for training. We use the first 22 batches of 64:
+# Ten of our 1,415 handwritten digits for training:
 
 # %%
-import torch
-
 from sidebyside import figure, load_digits
 
-torch.set_num_threads(1)  # one core, which is what each rank has, too
 images, labels = load_digits("train")
-batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
 fig, axes = figure(1, 10, height=1.2, stamp="published", alt="ten handwritten digits")
 for ax, image in zip(axes, images[:10], strict=True):
     ax.imshow(1 - image.view(8, 8), cmap="gray")
     ax.set_axis_off()
 fig
+
+# %% [markdown]
+# We use the first 22 batches of 64:
+
+# %%
+import torch
+
+torch.set_num_threads(1)  # one core, which is what each rank has, too
+batches = list(zip(images.split(64), labels.split(64), strict=True))[:22]
+batches[0][0].shape
 
 # %% [markdown]
 # The yardstick: one process, plain SGD, and a copy of all parameters after each step.
@@ -137,8 +141,8 @@ reveal("11a-apart", round((distance[-1] / distance[0]).item(), 3))
 
 # %% [markdown]
 # All of it: both take the same steps, from different places. **Averaging gradients
-# keeps replicas equal; it does not make them equal.** No error is raised, and neither
-# model is the one you think you train.
+# keeps replicas equal; it does not make them equal.** Neither model is the one you
+# think you train.
 
 # %% [markdown] tags=["instructor"]
 # ## Equal starts, and the library's line: 10 minutes
@@ -177,8 +181,7 @@ hold_to(alone, first, second)
 # %% [markdown]
 # **The two replicas are equal after every step, bit for bit. After every step they are
 # within 10⁻⁶ of the single process.** Torch's line does both halves: it broadcasts the
-# start when it wraps a model, and averages the gradients in every `backward`. So
-# `average` has nothing left to do.
+# start when it wraps a model, and averages the gradients in every `backward`.
 
 # %%
 from torch.nn.parallel import DistributedDataParallel
@@ -198,8 +201,8 @@ hold_to(first, *run_ranks(train_replica, ddp_start))
 # ## Rounding, or a small mistake?
 #
 # In 64-bit numbers rounding errors are half a billion times smaller; a mistake stays as
-# large as it was. We draw that, and two mistakes beside it: the own start, and the sum
-# that is never divided, exhibit B of lesson 9.
+# large as it was. We draw how far replica 1 is from the single process after each step,
+# beside two mistakes: the own start, and a sum that is never divided.
 
 
 # %%
@@ -223,9 +226,6 @@ differences = {
 }
 bool((second_64 - alone_64).abs().max() <= 1e-13)
 
-# %% [markdown]
-# How far replica 1 is from the single process, after each step:
-
 # %%
 from sidebyside import COLOURS
 
@@ -242,15 +242,15 @@ fig
 
 # %% [markdown]
 # **In 64 bit the difference is below 10⁻¹³, so it was rounding**: the sums are taken in
-# another order, as in lesson 10b. The two mistakes lie orders of magnitude above.
+# another order, as in lesson 10b.
 
 # %% [markdown]
 # ## An optimiser that hides a mistake
 #
 # Without the division, the gradients of two ranks are twice as long. Adam divides an
-# average of the gradients by the root of an average of their squares. Does the mistake
-# show? One process can play both ranks: it doubles its gradients. We measure the shift
-# in the weights after 22 steps, as a share of the distance they have moved.
+# average of the gradients by the root of an average of their squares. One process can
+# play both ranks: it doubles its gradients. We measure the shift in the weights after
+# 22 steps, as a share of the distance they have moved.
 
 
 # %%
@@ -297,9 +297,8 @@ print(f"different images among them: {len(set(dealt[0] + dealt[1]))}")
 reveal("11a-dealt", sum(map(len, dealt)))
 
 # %% [markdown]
-# **One image is dealt twice**, so that both ranks take equally many steps. With
-# `drop_last=True` the sampler drops the rest instead. Neither is quite the epoch of a
-# single process.
+# **One image is dealt twice.** With `drop_last=True` the sampler drops the rest
+# instead. Neither is quite the epoch of a single process.
 #
 # Here are rank 0's first four images in three epochs, without and with a call of
 # `set_epoch`:
@@ -315,8 +314,7 @@ print(f"without: {without_set_epoch}\nwith:    {with_set_epoch}")
 
 # %% [markdown]
 # The order is drawn from `seed + epoch`, and the sampler cannot know the epoch.
-# **Without `set_epoch` every epoch has the same order.** Nothing fails; the same images
-# meet in a batch for ever.
+# **Without `set_epoch` every epoch has the same order.**
 
 # %% [markdown] tags=["instructor"]
 # ## Exercise 1, deal the images: 20 minutes
@@ -632,7 +630,8 @@ for size, lr in (64, 0.1), (128, 0.1), (128, 0.2):
 # ## One rank writes the file
 #
 # All ranks hold the same model, so one of them saves it. If all wrote to one file at
-# the same time, it could be corrupted. No rank may read before rank 0 has written.
+# the same time, it could be corrupted. No rank may read before rank 0 has written:
+# `dist.barrier()` holds each rank until all have come.
 
 # %%
 from pathlib import Path

@@ -233,7 +233,7 @@ check("13b-executor", execute)
 # %% [markdown]
 # The **placement** says which operation runs on which device. Here the upper half's
 # branch is on device 0, and all the rest, with `y`, the loss and `dy`, on device 1. A
-# GPU cannot read what lies on another one. So where an edge crosses, two operations are
+# GPU cannot read what lies on another one. Where an edge crosses, two operations are
 # inserted: a `send`, which occupies the link between the two, and a `recv` on the other
 # side.
 
@@ -246,8 +246,7 @@ show(with_transfers)
 # To the executor, a link is a device like others: it carries one value at a time, while
 # the devices compute.
 #
-# How many values cross in one step of our network, forward and backward? Follow the two
-# branches in the list above.
+# Follow the two branches in the list above, forward and backward.
 
 # %%
 guess(
@@ -274,9 +273,9 @@ print(cross)
 # `dy`, but it is sent once.
 
 # %% [markdown]
-# Now it runs. `ThreadDevices` is a machine like the simulated one, but each device and
-# each link is a thread, and an operation computes. The executor is the same as before;
-# with `execute=execute`, `run_two_branches` and `simulate_dataflow` use yours.
+# `ThreadDevices` is a machine like the simulated one, but each device and each link is
+# a thread, and an operation computes. The executor is the same as before; with
+# `execute=execute`, `run_two_branches` and `simulate_dataflow` use yours.
 
 # %%
 from parallel_by_hand.dataflow.two_branch_network import (
@@ -355,8 +354,8 @@ for rule, place in rules.items():
 # ## How bad can it be?
 #
 # The executor takes ready operations in any order, and does not look ahead. How much
-# can it lose by that? For now we take a simpler machine: *one* ready queue for all
-# devices, and transfers that cost nothing.
+# can it lose by that? We take a simpler machine: *one* ready queue for all devices, and
+# transfers that cost nothing.
 
 # %%
 from parallel_by_hand.dataflow.operations import placed_anywhere
@@ -375,8 +374,8 @@ draw_dataflow(
 )
 
 # %% [markdown]
-# Three slots or two, by the order alone. It never gets much worse. Here are the six
-# operations of the beginning with one shared queue:
+# Three slots or two, by the order alone. Here are the six operations of the beginning
+# with one shared queue:
 
 # %%
 from lessons.props.dataflow_pictures import draw_idle_beside_path
@@ -407,9 +406,8 @@ guess("13b-graham", None, question, "slots")
 reveal("13b-graham", (2 - 1 / 2) * max(16 / 2, 8), computed=True)
 
 # %% [markdown]
-# Now we take 2,000 random graphs, each with 2 to 4 devices, and divide the makespan by
-# the bound. Then we give each operation of the same graphs a random device of its own,
-# and look again.
+# We take 2,000 random graphs, each with 2 to 4 devices, and divide the makespan by the
+# bound. Then we give each operation of the same graphs a random device of its own.
 
 # %%
 import random

@@ -39,18 +39,22 @@
 #
 # A convolution of 3 × 3 computes each pixel of its output from the pixel itself and its
 # eight neighbours; beyond the border it takes zeros. Our network has three of them,
-# with ReLU between. Its *channels* are the maps that each layer makes: an image has 1,
-# then there are 16, 16 and 10. The mean of each of the last ten is the score of a digit.
+# with ReLU between:
 
 # %%
-from parallel_by_hand.model_parallel.convolution_cuts import (
-    make_convolutions,
-    scores_of_images,
-)
-from parallel_by_hand.model_parallel.three_ways_to_split import digits_for_step
-from sidebyside import forget, hint, progress, show, solution
+from parallel_by_hand.model_parallel.convolution_cuts import scores_of_images
+from sidebyside import show
 
 show(scores_of_images)
+
+# %% [markdown]
+# *Channels* are the maps that each layer makes: an image has 1, then there are 16, 16
+# and 10. The mean of each of the last ten is the score of a digit.
+
+# %%
+from parallel_by_hand.model_parallel.convolution_cuts import make_convolutions
+from parallel_by_hand.model_parallel.three_ways_to_split import digits_for_step
+
 images, labels = (data.cpu() for data in digits_for_step(step=0, batch=64))
 images.shape, scores_of_images(make_convolutions(), images).shape
 
@@ -60,7 +64,7 @@ images.shape, scores_of_images(make_convolutions(), images).shape
 # join the two results and compare them with the result for the whole image.
 
 # %%
-from sidebyside import guess
+from sidebyside import forget, guess, hint, progress, solution
 
 guess("14b-rows", None, "How many of the eight rows come out wrong?", "rows")
 

@@ -9,11 +9,10 @@
 # # 15a. Pipeline parallel: keep every stage busy
 #
 # In lesson 14a a model was too large for one device, so we put its layers on several.
-# It fitted, but while one device computed, the other one waited. With four devices,
-# three quarters of the time would have been lost.
+# It fitted, but while one device computed, the other one waited.
 #
 # Here we make them work at the same time. We plan which rank does what and when, check
-# that the plan can work, draw it, and then run that same plan on real processes.
+# and draw the plan, and run it on real processes.
 #
 # *You will be able to* read and write a pipeline schedule, say what it wastes before you
 # run it, and write one that trains the same model.
@@ -49,31 +48,33 @@
 # ## Three samples on three stages
 #
 # A model is cut into three **stages**, and each stage lives on its own rank. A sample
-# must pass stage 0, then 1, then 2. Each pass takes one slot of time. For now we look
-# at forward only.
+# must pass stage 0, then 1, then 2. Each pass takes one slot of time.
 #
 # One sample after the other: sample $i$ is on stage $s$ at time $3i + s$. In the
-# picture, F1 is the forward pass of sample 1. In code, a `Slot` is one box of the
-# picture: when it begins and ends, its rank and its instruction.
-
-# %% [markdown]
-# It takes nine slots, and each rank waits for six of them. But rank 0 could take the
-# next sample as soon as it has handed on the first. How many slots does it take then?
-# Look at the picture, write your guess in place of `None`, and run the cell again.
+# picture, F1 is the forward pass of sample 1. A `Slot` is one box: when it begins and
+# ends, its rank and its instruction.
 
 # %%
 from parallel_by_hand.pipeline.schedule_drawing import draw_schedule
 from parallel_by_hand.pipeline.schedule_rules import Slot
-from sidebyside import guess
 
 one_by_one = [
     Slot(3 * i + s, 3 * i + s + 1, rank=s, instruction=f"F{i}")
     for i in range(3)
     for s in range(3)
 ]
+draw_schedule(one_by_one)
+
+# %% [markdown]
+# It takes nine slots, and each rank waits for six of them. But rank 0 could take the
+# next sample as soon as it has handed on the first. Write your guess in place of
+# `None`:
+
+# %%
+from sidebyside import guess
+
 question = "How many slots, if each rank takes its next sample as early as it can?"
 guess("15a-three-by-three", None, question, "slots")
-draw_schedule(one_by_one)
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import timetable_length
@@ -90,8 +91,7 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # %% [markdown]
 # **Three samples on three stages take 9 slots one by one and 5 pipelined.** No sample
 # got through faster: each still needs three slots. Ranks work side by side because they
-# work on *different* samples. This is a **pipeline**. In the formula, $3i + s$ has
-# become $i + s$: the next sample starts one slot later, not three.
+# work on *different* samples. This is a **pipeline**.
 
 # %% [markdown] tags=["instructor"]
 # ## A plan is data: 9 minutes
@@ -108,7 +108,7 @@ draw_schedule({"one by one": one_by_one, "pipelined": pipelined})
 # ## And back again
 #
 # Training also goes back: the last stage knows the loss, and gradients flow from it to
-# the first. The weights change once, after the whole batch.
+# the first.
 #
 # Micro-batches flow through the pipeline. If they are equal, the gradient of the
 # batch's mean loss is the mean of their gradients, as in lesson 8.
@@ -125,9 +125,9 @@ gpipe(3, 2)
 
 # %% [markdown]
 # A schedule says nothing about time. `timetable` adds it: everything happens as early
-# as it can. Here four micro-batches pass four stages, in two schedules. At the top,
-# each goes forward and back before the next one starts. Below it is the schedule that
-# you have read, which is called **GPipe**.
+# as it can. Here four micro-batches pass four stages. At the top, each goes forward and
+# back before the next one starts. Below it is the schedule that you have read,
+# **GPipe**.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import timetable
@@ -142,9 +142,8 @@ draw_schedule({"naive": timetable(naive(4, 4)), "GPipe": timetable(gpipe(4, 4))}
 # %% [markdown]
 # ## What must happen before what
 #
-# What holds an instruction back? A rank takes its list strictly in order, one at a
-# time. Beyond that, `needs` says what must be finished before a piece of work can
-# start. W belongs to lesson 15b.
+# A rank takes its list in order, one at a time. Beyond that, `needs` says what must be
+# finished before a piece of work can start. W belongs to lesson 15b.
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import needs
@@ -153,9 +152,8 @@ from sidebyside import show
 show(needs)
 
 # %% [markdown]
-# Below are three schedules for two ranks and two micro-batches. They hold the same
-# instructions in different orders. **Before you run it:** one of them can work. Which
-# one? What goes wrong in the others?
+# Below, three schedules for two ranks hold the same instructions in different orders.
+# **Before you run it:** which one can work, and what goes wrong in the others?
 
 # %%
 from parallel_by_hand.pipeline.schedule_rules import verdict
@@ -170,9 +168,9 @@ for name, schedule in candidates.items():
 
 # %% [markdown]
 # In A, rank 1 wants to take micro-batch 1 back before it has been forward. In B each
-# list looks reasonable, but each rank waits for something that the other will do later:
-# a deadlock, as in lesson 4. C is unusual and fine: the order of the backwards is free.
-# `verdict` starts no process: it moves a finger along each list, where it may.
+# rank waits for something that the other will do later: a deadlock, as in lesson 4. C
+# is unusual and fine: the order of the backwards is free. `verdict` starts no process:
+# it moves a finger along each list, where it may.
 
 # %% [markdown] tags=["instructor"]
 # ## The bubble: 9 minutes

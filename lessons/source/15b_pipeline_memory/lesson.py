@@ -55,13 +55,20 @@
 # The network of 15a has eight layers, each a linear layer and a tanh, 64 wide, on four
 # ranks. So a stage has two layers. Autograd keeps the input of the stage and the
 # outputs of both tanhs: three tensors. With 64 samples of 64 numbers of 4 bytes that is
-# 3 × 16,384 = 49,152 bytes. Here is what a meter in rank 0 says if the batch is cut
-# more and more finely:
+# 3 × 16,384 = 49,152 bytes. Here is what a meter in rank 0 says:
 
 # %%
 from parallel_by_hand.pipeline.measured_step import step_through_pipeline
 from parallel_by_hand.pipeline.schedules import gpipe
 from sidebyside import run_ranks
+
+run_ranks(step_through_pipeline, gpipe(4, 4), world_size=4)[0]["activations"]
+
+# %% [markdown]
+# If the batch is cut more and more finely:
+
+
+# %%
 
 
 def bytes_kept(schedule, layers: int = 8, recompute: bool = False) -> list[int]:

@@ -33,16 +33,20 @@
 # A **router** has a row of weights for each expert. The product of this row and a
 # token, put through a sigmoid, is the token's *score* for the expert; many routers use
 # softmax instead. The token visits the $k$ experts with the highest scores. These $k$
-# scores, divided by their sum, are the *gates*: how much each answer counts. Forget
-# `bias` for now: it is 0.
+# scores, divided by their sum, are the *gates*: how much each answer counts:
 
 # %%
-import torch
-
 from parallel_by_hand.experts.routing import Router
 from sidebyside import show
 
 show(Router.forward)
+
+# %% [markdown]
+# `bias` is 0 for now. Three tokens:
+
+# %%
+import torch
+
 torch.manual_seed(0)
 route = Router(width=16, experts=4, k=2)(torch.randn(3, 16))
 for chosen, gates in zip(route.chosen.tolist(), route.gates.tolist(), strict=True):

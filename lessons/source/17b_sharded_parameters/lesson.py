@@ -155,8 +155,8 @@ check("17b-gather-free", before_forward, after_forward, before_backward, after_b
 # %% [markdown]
 # ## The same training, and its price
 #
-# `ZeRO3`, of fewer than 60 lines, calls functions like yours from hooks, and updates
-# `kept`. *Before backward* is when the gradient of the unit's output is there:
+# `ZeRO3` calls functions like yours from hooks, and updates `kept`. *Before backward*
+# is when the gradient of the unit's output is there:
 
 # %%
 show(zero_3.ZeRO3.__init__)
@@ -165,8 +165,7 @@ show(zero_3.ZeRO3.expect_backward)
 
 # %% [markdown]
 # Ψ is the number of parameters, as in 17a. In DDP's ring all-reduce a rank sends
-# $(N-1)/N \cdot 2Ψ$ numbers: half in a reduce-scatter, half in an all-gather. By what
-# factor does ZeRO-3 send more?
+# $(N-1)/N \cdot 2Ψ$ numbers: half in a reduce-scatter, half in an all-gather.
 
 # %%
 from sidebyside import guess
@@ -259,9 +258,9 @@ for stage, of_ranks in rows.items():
 
 # %% [markdown]
 # One block on two ranks is too little for ZeRO-2 and ZeRO-3: a rank keeps half, and
-# borrows the MLP whole, which is two thirds of the block, with buffers for its gradients.
-# Of a stack of blocks it borrows no more at a time. Of four blocks, ZeRO-3 holds less
-# than half of what DDP holds. **ZeRO-3 pays if no unit is a large part of the model.**
+# borrows the MLP whole, which is two thirds of the block, with buffers for its
+# gradients. Of a stack of blocks it borrows no more at a time. **ZeRO-3 pays if no unit
+# is a large part of the model.**
 
 # %% [markdown] tags=["instructor"]
 # ## Prefetch: 6 minutes
@@ -279,8 +278,8 @@ for stage, of_ranks in rows.items():
 # after another, that makes 4 · (30 + 40) ms forward and 4 · (30 + 80 + 30) ms backward,
 # 840 ms.
 #
-# With **prefetch** the next layer is gathered while this one computes. The last layer is
-# freed after its forward and gathered again. How long does the step take?
+# With **prefetch** the next layer is gathered while this one computes. The last layer
+# is freed after its forward and gathered again.
 
 # %%
 guess("17b-prefetch", None, "The step with prefetch?", "ms")
@@ -333,7 +332,7 @@ for name, (losses, calls) in beside.items():
 # all-gathers and three reduce-scatters.
 #
 # `fully_shard(unit)` shards over all ranks, on the GPU wherever torch sees one, even if
-# the ranks meet by gloo. Another choice is given to it as a mesh.
+# the ranks meet by gloo.
 
 # %% [markdown]
 # One process can pose as rank 0 of 1,024. Its group is fake, its collectives do
@@ -375,8 +374,7 @@ print(f"calls {calls}; each rank keeps {share:.2f} of the parameters")
 #
 # Activations take the rest of the memory. **Activation checkpointing**, which 15b
 # called recomputation, keeps only the input of each segment of layers. Backward runs
-# the segment's forward once more, and then has its activations. As in 15b, `forward`
-# runs without autograd:
+# the segment's forward once more, and then has its activations:
 
 # %%
 from parallel_by_hand.memory import recomputation

@@ -32,26 +32,33 @@
 # %% [markdown]
 # ## Three descriptions
 #
-# A transformer of 22 billion parameters is to be trained on 64 GPUs: eight machines,
-# called *nodes*, of eight A100 each. Its shape is that of the 22 B model of Korthikanti
-# et al., 2022. Peak, memory bandwidth and power come from the data sheet. What programs
-# make of them is fitted on published trainings, as lesson 19b shows. NCCL's share of a
-# card was measured by others; the rest, such as α and the price, is assumed. What is
-# sold as 80 GB is a little more, 85 · 10⁹ bytes.
+# A transformer of 22 billion parameters has the shape of the 22 B model of Korthikanti
+# et al., 2022:
+
+# %%
+from parallel_by_hand.scale.training_plan import Model
+
+model = Model(layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200)
+print(f"{model.numbers:,} parameters")
+
+# %% [markdown]
+# It is to be trained on 64 GPUs: eight machines, called *nodes*, of eight A100 each.
+# Peak, memory bandwidth and power come from the data sheet. What programs make of them
+# is fitted on published trainings, as lesson 19b shows. NCCL's share of a card was
+# measured by others; the rest, such as α and the price, is assumed. What is sold as 80
+# GB is a little more, 85 · 10⁹ bytes.
 
 # %%
 from dataclasses import replace
 from pprint import pprint
 
 from parallel_by_hand.scale.known_gpus import GPUS
-from parallel_by_hand.scale.training_plan import Model, Strategy
+from parallel_by_hand.scale.training_plan import Strategy
 
-model = Model(layers=48, hidden=6144, heads=64, sequence=2048, vocabulary=51_200)
 cluster = replace(GPUS["A100"], nodes=8)
 strategy = Strategy(
     data=2, tensor=8, pipeline=4, recomputation="full", fused_attention=True
 )
-print(f"{model.numbers:,} parameters, {cluster.gpus} GPUs")
 pprint(cluster)
 
 # %% [markdown]

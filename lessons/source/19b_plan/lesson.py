@@ -52,10 +52,8 @@ from parallel_by_hand.scale.published import MEGATRON_TABLE_1
 from parallel_by_hand.scale.published_runs import megatron_runs
 from parallel_by_hand.sharding.ledger_pictures import PUBLISHED, row_of_the_paper
 
-sizes = [run.model.numbers / 1e9 for run in megatron_runs()]
-paper = [row.billions for row in MEGATRON_TABLE_1]
-gap = max(abs(ours - theirs) for ours, theirs in zip(sizes, paper, strict=True))
-print(f"{len(paper)} models, the largest gap {gap:.2f} billion parameters")
+for run, row in zip(megatron_runs(), MEGATRON_TABLE_1, strict=True):
+    print(f"{run.model.numbers / 1e9:7.2f} billion, published {row.billions}")
 rows = [(m, n) for m, table in PUBLISHED.items() for n in table]
 same = sum(row_of_the_paper(m, n) == PUBLISHED[m][n] for m, n in rows)
 print(f"ZeRO: {same} of {len(rows)} rows agree to the last printed digit")
@@ -421,8 +419,7 @@ check("19b-choose", choose)
 # %% [markdown]
 # ## Slow links
 #
-# Our planner does the same. It chooses for the four nodes, as the link between them gets
-# slower:
+# Our planner chooses for the four nodes, as the link between them gets slower:
 
 # %%
 from parallel_by_hand.scale.plan_search import fastest_strategies, survey_strategies
@@ -448,10 +445,11 @@ for bandwidth in (22.5, 5, 0.25):
 # ## A thousand GPUs
 #
 # For 16 GPUs we can simulate everything. For a thousand, the search needs an order.
-# Memory is counted first, which needs no timetable. For each strategy that fits, we then
-# compute a *bound*: its step cannot take less time. The strategies with the smallest bounds are simulated first. Once the best time found is
-# below all bounds that are left, **none of the others can be faster in this simulator**.
-# The 76.1 billion parameters of Megatron's table, on 1,024 GPUs:
+# Memory is counted first. For each strategy that fits, we then compute a *bound*: its
+# step cannot take less time. The strategies with the smallest bounds are simulated
+# first. Once the best time found is below all bounds that are left, **none of the
+# others can be faster in this simulator**. The 76.1 billion parameters of Megatron's
+# table, on 1,024 GPUs:
 
 # %%
 from parallel_by_hand.scale.best_plans import print_best_plans
@@ -518,9 +516,9 @@ run_demo("scale/plan.py", "--gpus", "64", "--batch", "256")
 # A *crossover* is the size at which another cost begins to dominate. Find three.
 #
 # **One: tokens for each GPU.** Plain data parallel on 128 A100s, no overlap. Computing
-# takes $6PT$ operations for $P$ parameters and $T$ tokens, at about $2 \cdot 10^{14}$ per
-# second. The all-reduce of 2-byte gradients sends $4P$ bytes, at 180 GB/s with all eight
-# cards of each node. $P$ cancels! From how many tokens on does computing take longer?
+# takes $6PT$ operations for $P$ parameters and $T$ tokens, at about $2 \cdot 10^{14}$
+# per second. The all-reduce of 2-byte gradients sends $4P$ bytes, at 180 GB/s with all
+# eight cards of each node. $P$ cancels!
 
 # %%
 guess("19b-tokens", None, "Tokens for each GPU, at the crossover?", "tokens")
@@ -543,8 +541,7 @@ reveal("19b-tokens", round(tokens), computed=True)
 #
 # **Three: micro-batches.** Eight GPUs in one node: split each layer over them, or make
 # eight stages? With the 18.4 billion parameters of Megatron's table, tensor parallel
-# spends about 24 % of its time on messages. The pipeline idles for $7/(m+7)$. From
-# which $m$ on is the pipeline faster?
+# spends about 24 % of its time on messages. The pipeline idles for $7/(m+7)$.
 
 # %%
 guess("19b-gpus", None, "Two: GPUs at which PTD overtakes ZeRO-3?", "")

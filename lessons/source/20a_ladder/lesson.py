@@ -41,9 +41,8 @@ from sidebyside import load_moby_dick
 text = load_moby_dick("train")
 print(text[28:114])
 print(f"{len(text):,} characters, {len(text_batches.text_alphabet())} different ones")
-inputs, targets = text_batches.text_batch(step=0)
-first_row = [text_batches.decode_text(rows[0]) for rows in (inputs, targets)]
-print(tuple(inputs.shape), "{!r} -> {!r}".format(*first_row))
+for rows in text_batches.text_batch(step=0):
+    print(tuple(rows.shape), repr(text_batches.decode_text(rows[0])))
 
 # %% [markdown]
 # A batch has eight excerpts, drawn from a seed and the number of the step, the same for
@@ -290,9 +289,8 @@ check("20a-wrapper", data_parallel)
 #
 # Lesson 19's simulator predicts what a rank of each rung's first stage will send and
 # hold. It knows blocks only, so our embedding and head are added to what is sent and to
-# the **state**: parameters, gradients and momentum. Its activations are those of the
-# blocks, by lesson 16b's formula. "sequence" and "context" are missing: the simulator has
-# other forms of both, which gather once more in backward:
+# the **state**: parameters, gradients and momentum. "sequence" and "context" are
+# missing: the simulator has other forms of both, which gather once more in backward:
 
 # %%
 from parallel_by_hand.capstone.simulated_rung import print_simulated
@@ -304,10 +302,10 @@ print_simulated()
 # are left to the demo at the end.
 
 # %% [markdown]
-# Memory is that of the fullest rank: parameters, gradients and momentum when backward has
-# ended, and the most activations that autograd kept, not necessarily at the same moment.
-# A layer that ZeRO-3 has borrowed counts; message buffers do not. Our meter does not see
-# the messages of torch's DDP, "-" in the table, so "exactly" in its line concerns memory
+# Memory is that of the fullest rank: its state when backward has ended, and the most
+# activations that autograd kept, not necessarily at the same moment. A layer that
+# ZeRO-3 has borrowed counts; message buffers do not. Our meter does not see the
+# messages of torch's DDP, "-" in the table, so "exactly" in its line concerns memory
 # only.
 
 # %%
@@ -331,13 +329,12 @@ ladder = print_ladder(chain([one_process, rung, tensor], rest))
 # rank has only its own positions' gradient, so these gradients are summed as well.
 #
 # On "context", lesson 16c's, a rank has half of every excerpt's positions and the whole
-# model: so all gradients are summed, as in data parallel, and 65,536 bytes more are keys,
-# values and their gradients. On "hybrid", each of two pairs does what two ranks of ZeRO-3
-# do, with half of the rows; then the pairs all-reduce their shards of the gradients.
+# model: so all gradients are summed, as in data parallel, and 65,536 bytes more are
+# keys, values and their gradients. On "hybrid" each pair shards, as in 17b.
 #
-# The last bits may differ, because each rung adds in its own order. In 64 bits rounding
-# is half a billion times smaller: a difference below 1e-12 was rounding. Here is 1F1B
-# again, and what it did in its last step:
+# The last bits may differ, because each rung adds in its own order. In 64 bits a
+# difference below 1e-12 was rounding. Here is 1F1B again, and what it did in its last
+# step:
 
 # %%
 import torch
@@ -377,8 +374,7 @@ show(strategy_wrappers.sharded_state)
 # every micro-batch of a pipeline would gather all layers again.
 
 # %% [markdown]
-# On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces. How many does
-# it send in such all-reduces here?
+# On the rung `tensor`, a rank sent 131,072 bytes in eight all-reduces.
 
 # %%
 guess("20a-three", None, "Bytes to the tensor group, on 2 x 2 x 2?", "bytes")
@@ -391,10 +387,10 @@ print("lesson 19's simulator, a rank of each stage:", *by_stage, sep="\n  ")
 reveal("20a-three", by_stage[0]["tensor"], computed=True)
 
 # %% [markdown]
-# It sends a quarter: half of the rows, because of data parallel, and half of the blocks,
-# because of the pipeline. Data parallel sends the gradients of a stage's half layers
-# only. **On this mesh every dimension sends less than it would alone.** Now the last
-# three rungs, the last with eight processes on whatever cores there are:
+# It sends a quarter: half of the rows, because of data parallel, and half of the
+# blocks, because of the pipeline. Data parallel sends the gradients of a stage's half
+# layers only. **On this mesh every dimension sends less than it would alone.** Now the
+# last three rungs:
 
 # %%
 last = ["data x tensor", "data x pipeline", "2 x 2 x 2"]
@@ -407,11 +403,12 @@ seen = [one for one in ladder if one.memory_is_seen and one.messages_are_seen]
 draw_ladder(seen)
 
 # %% [markdown]
-# The figure leaves out torch's DDP, whose bytes we cannot count. The black edge is the
-# prediction. On this model activations are the largest of the four parts. ZeRO leaves
-# them alone, tensor parallel halves those inside its pairs of layers, and 1F1B keeps few
-# micro-batches at a time. Context parallel keeps everyone's keys and values instead of
-# scores: with 16 positions that is more than DDP keeps, with thousands far less. **2 × 2 × 2 holds less than any other rung.**
+# The figure leaves out torch's DDP. The black edge is the prediction. On this model
+# activations are the largest of the four parts. ZeRO leaves them alone, tensor parallel
+# halves those inside its pairs of layers, and 1F1B keeps few micro-batches at a time.
+# Context parallel keeps everyone's keys and values instead of scores: with 16 positions
+# that is more than DDP keeps, with thousands far less. **2 × 2 × 2 holds less than any
+# other rung.**
 #
 # Here is lesson 19's simulator beside what the first rank of each rung has counted:
 
@@ -421,10 +418,10 @@ from parallel_by_hand.capstone.simulated_rung import print_beside_counted
 print_beside_counted(ladder)
 
 # %% [markdown]
-# **State and bubble are the same, and so are the bytes sent** in the tables above, where
-# we have counted them. The counted states of ZeRO-3 and hybrid include the borrowed layer.
-# The activations miss by up to 15 %: the formula has bytes for dropout, which this model
-# does not use, and none for embedding, head and loss.
+# **State and bubble are the same, and so are the bytes sent** in the tables above,
+# where we have counted them. The counted states of ZeRO-3 and hybrid include the
+# borrowed layer. The activations miss by up to 15 %: lesson 16b's formula has bytes for
+# dropout, which this model does not use, and none for embedding, head and loss.
 
 # %% [markdown] tags=["instructor"]
 # ## A rung for experts: 3 minutes

@@ -31,21 +31,27 @@
 # %% [markdown]
 # ## Bits per character
 #
-# A *language model* gives each possible next character a chance. If the character that
-# comes had the chance 1/8, it costs $-\log_2(1/8) = 3$ bits. The mean over a text is its
-# **bits per character**: fewer are better. It is cross entropy, the loss of lesson 20a,
-# with another logarithm. Only text that was held out counts, here chapters 41 and 42 of
-# Moby-Dick.
+# A *language model* gives each possible next character a chance. Only text that was
+# held out counts, here chapters 41 and 42 of Moby-Dick.
+
+# %%
+from parallel_by_hand.capstone.text_batches import text_tokens
+
+train, held_out = text_tokens("train"), text_tokens("test")
+print(f"{len(train):,} characters to learn from, {len(held_out):,} held out")
+
+# %% [markdown]
+# If the character that comes had the chance 1/8, it costs $-\log_2(1/8) = 3$ bits. The
+# mean over a text is its **bits per character**: fewer are better. It is cross entropy,
+# the loss of lesson 20a, with another logarithm.
 
 # %%
 from math import log2
 
 from parallel_by_hand.capstone.text_baselines import bits_of_counts
-from parallel_by_hand.capstone.text_batches import text_alphabet, text_tokens
+from parallel_by_hand.capstone.text_batches import text_alphabet
 
-train, held_out = text_tokens("train"), text_tokens("test")
 words = len(text_alphabet())
-print(f"{len(train):,} characters to learn from, {len(held_out):,} held out")
 print(f"{words} characters, all equally likely: {log2(words):.2f} bits each")
 print(f"as often as in the text: {bits_of_counts(train, held_out, words, 1):.2f}")
 
