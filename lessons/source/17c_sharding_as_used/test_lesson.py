@@ -120,13 +120,10 @@ def gathers_of(again: str) -> tuple:
     return sorted(meter.gathers.values()), meter.sent()
 
 
-def gathers_with_and_without() -> list:
-    return [gathers_of(again) for again in ("nothing", "all", "all but products")]
-
-
 @pytest.mark.everything
 def test_recomputation_gathers_no_block_once_more():
-    plain, *others = run_ranks(gathers_with_and_without)[0]
+    ways = "nothing", "all", "all but products"
+    plain, *others = run_ranks(lambda: [gathers_of(again) for again in ways])[0]
     assert plain[0] == [1, 2, 2, 2] and others == [plain, plain]
 
 

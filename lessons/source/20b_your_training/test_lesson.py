@@ -115,15 +115,13 @@ def test_rows_that_some_strategy_cannot_deal_are_refused(batch, monkeypatch, cap
     assert "argument --batch: must be" in capsys.readouterr().err
 
 
-def train_own_writer(*args) -> None:
-    train_writer(*args, str(device()))
-
-
 @pytest.mark.everything
 def test_the_own_script_goes_on_where_it_stopped_with_other_ranks_too(tmp_path):
     for name, steps, ranks in ("a", 9, 1), ("b", 5, 2), ("b", 9, 2), ("c", 9, 2):
         args = text_tokens(), WORDS, steps, str(tmp_path / name)
-        run_ranks(train_own_writer, *args, world_size=ranks)
+        run_ranks(
+            lambda *args: train_writer(*args, str(device())), *args, world_size=ranks
+        )
     alone, stopped, whole = (torch.load(tmp_path / name, "cpu") for name in "abc")
     assert alone["step"] == stopped["step"] == whole["step"] == 9
     for name, numbers in whole["model"].items():
