@@ -48,6 +48,7 @@ from sidebyside.course.lesson_format import (
     read_lesson,
     rooms,
 )
+from sidebyside.course.own_copies import write_whole
 from sidebyside.course.record import ROOT
 
 NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
@@ -117,13 +118,7 @@ def write(path: Path, content: str | bytes) -> bool:
     content = content.encode() if isinstance(content, str) else content
     if path.exists() and path.read_bytes() == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, content)
     return True
 
 
