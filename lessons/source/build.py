@@ -51,7 +51,7 @@ from sidebyside.course.lesson_format import (
 from sidebyside.course.own_copies import write_whole
 from sidebyside.course.record import ROOT
 
-NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
+NOTEBOOK_LIMIT = 300_000  # bytes
 
 
 @dataclass
@@ -64,11 +64,6 @@ class Product:
 
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else to_text(self.content)
-
-    def complaint_of_size(self) -> str | None:
-        is_notebook = self.path.suffix == ".ipynb"
-        if is_notebook and len(self.text().encode()) > NOTEBOOK_LIMIT:
-            return f"{short(self.path)} is larger than {NOTEBOOK_LIMIT} bytes"
 
 
 def products(room: Path, root: Path) -> list[Product]:
@@ -99,9 +94,9 @@ def build(room: Path, root: Path, always_execute: bool, busy: bool) -> list[Path
                     require_a_quiet_machine()
                 execute(content, folder=path.parent)
             texts |= figures(content, root)
-        if complaint := product.complaint_of_size():
-            raise BuildError(complaint)
-        texts[path] = product.text()
+        texts[path] = text = product.text()
+        if path.suffix == ".ipynb" and len(text.encode()) > NOTEBOOK_LIMIT:
+            raise BuildError(f"{short(path)} is larger than {NOTEBOOK_LIMIT} bytes")
     return [path for path, text in texts.items() if write(path, text)]
 
 
@@ -131,8 +126,6 @@ def complaints(room: Path, root: Path) -> list[str]:
             lines.append(f"{short(path)} is missing")
             continue
         found = Product(path, path.read_text(encoding="utf-8"))
-        if complaint := found.complaint_of_size():
-            lines.append(complaint)
         if product.needs_run:
             found.content = stored = nbformat.reads(found.text(), as_version=4)
             if any(cell.execution_count is None for cell in code_cells(stored)):
@@ -148,16 +141,13 @@ def complaints(room: Path, root: Path) -> list[str]:
 
 
 def complaints_about_all(found: list[Path], root: Path) -> list[str]:
-    """Products whose source is gone; too many bytes in all."""
+    """Products whose source is gone."""
     notebooks = sorted([*root.glob("lessons/*.ipynb"), *root.glob("solutions/*.ipynb")])
     pages = sorted(root.glob("resources/workshop/*.md"))
     pages = [page for page in pages if ROOM.fullmatch(page.stem)]
     names = {room.name for room in found}
     gone = [path for path in notebooks + pages if path.stem not in names]
-    lines = [f"{short(path)} has no source" for path in gone]
-    if sum(path.stat().st_size for path in notebooks) > TOTAL_LIMIT:
-        lines.append(f"the notebooks together are larger than {TOTAL_LIMIT} bytes")
-    return lines
+    return [f"{short(path)} has no source" for path in gone]
 
 
 def main(arguments: list[str] | None = None) -> int:
