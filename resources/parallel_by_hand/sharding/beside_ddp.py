@@ -22,7 +22,7 @@ def networks_trained_side_by_side(steps: int) -> Iterator[dict[str, nn.Sequentia
     networks = {name: make_digits_network() for name in names}
     ddp, library = networks["DDP"], networks["library"]
     theirs = library.parameters()
-    sharded = ZeroRedundancyOptimizer(theirs, adam.func, **adam.keywords)
+    sharded = ZeroRedundancyOptimizer(theirs, torch.optim.Adam, **adam.keywords)
     replicas = [
         (DistributedDataParallel(ddp), adam(ddp.parameters())),
         (nn.parallel.DistributedDataParallel(library), sharded),

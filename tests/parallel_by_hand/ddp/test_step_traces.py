@@ -1,4 +1,4 @@
-"""A trace says what computes and what travels; exposed is what only travels."""
+"""A trace says what computes and what travels, on one clock."""
 
 import pytest
 
