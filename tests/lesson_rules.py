@@ -9,13 +9,10 @@ import nbformat
 
 from lessons.source.instructor_page import FENCE, HEADING
 from sidebyside.course.lesson_format import Cell, Lesson, number_of, solved
-from sidebyside.course.record import ROOT
 
 CODE_CELLS, LINES_OF_CODE = 30, 20
-DRAWS = re.compile(r"\.plot\(|\bdraw_timelines\(|\bfigure\(|\.savefig\(")
 DETAILS = re.compile(r"<details><summary>[^\n]+</summary>\n\n.*?</details>", re.DOTALL)
 MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
 ITEM = re.compile(r" *(?:[-+*]|\d+[.)]) ")
 BREAKS_IN = re.compile(r" *(?:[-+*] |1[.)] |#{1,6} |>|=+$|-+$)")  # into a paragraph
 FORBIDDEN = {  # in a line of code
@@ -203,16 +200,8 @@ def pictures_are_described(lesson: Lesson) -> Iterator[str]:
         for diagram in MERMAID.findall(cell.source):
             if "accTitle" not in diagram or "accDescr" not in diagram:
                 yield f"a diagram without accTitle and accDescr: {diagram.strip()[:40]}"
-        for mark, text, target in LINK.findall(prose(cell)):
-            if mark and len(text) < 10:
-                yield f"an image without a description: {target}"
         if "<img" in cell.source and 'alt="' not in cell.source:
             yield f"an image without a description: {first_line(cell)}"
-    for before, cell, after in neighbours(shown(lesson)):
-        if cell.kind == "code" and DRAWS.search(solved(cell.source)):
-            defines = re.match(r"(?:@\w+\n)?(def|class) ", cell.source)
-            if not defines and not (has_sentence(before) or has_sentence(after)):
-                yield f"a figure without a sentence beside it: {first_line(cell)}"
 
 
 def neighbours(cells: list) -> Iterator[tuple]:
@@ -224,18 +213,6 @@ def has_sentence(cell: Cell | None) -> bool:
         return False
     text = "\n".join(line for line in prose(cell).splitlines() if line[:1] != "#")
     return bool(re.search(r"\w[\w)`*$]*[.:?!]", text))
-
-
-@rule
-def links_lead_somewhere(lesson: Lesson) -> Iterator[str]:
-    for cell in lesson.cells:
-        if cell.kind == "markdown":
-            for _, _, target in LINK.findall(prose(cell)):
-                path = (ROOT / "lessons" / target.split("#")[0]).resolve()
-                outside = re.match(r"https?://|mailto:|#", target)
-                its_own = path.stem == lesson.name
-                if not outside and not its_own and not path.exists():
-                    yield f"a link to nothing: {target}"
 
 
 def unexplained_images(path: Path) -> Iterator[str]:

@@ -88,7 +88,8 @@ def test_lesson_00_opens_and_runs_with_nothing_else_to_click(course, tmp_path):
         box = pictures.first.bounding_box()
         assert box["width"] > 200
         assert box["height"] > 50
-        assert_each_is_described(page, pictures.all())
+        for picture in pictures.all():  # JupyterLab drops `alt`
+            assert picture.evaluate(BELOW).startswith("The figure in words")
 
         assert errors == []
 
@@ -122,10 +123,3 @@ def test_the_command_opens_own_copies_and_markdown_is_rendered(has_chromium, tmp
             rendered = page.locator(".jp-MarkdownViewer h1").get_by_text(title[2:])
             rendered.wait_for()
         page.wait_for_function(PICTURE_IS_THERE)
-
-
-def assert_each_is_described(page, pictures: list) -> None:
-    """JupyterLab drops `alt`, so each picture has its description folded below it."""
-    for picture in pictures:
-        below = picture.evaluate(BELOW)
-        assert below.startswith("The figure in words"), below

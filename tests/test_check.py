@@ -16,7 +16,7 @@ import torch
 
 from sidebyside import check, forget, hint, solution
 from sidebyside.course.record import ROOT, read_record, record_file
-from sidebyside.exercises.check import TooSlow, Verdict, exercise, trying
+from sidebyside.exercises.check import Verdict, exercise, trying
 from sidebyside.exercises.expectations import Expect
 from sidebyside.exercises.findings import largest_difference
 from sidebyside.ranks.failed_frames import failed_traceback, frame_of_learner
@@ -59,11 +59,6 @@ def check_hang(function):
 @exercise("98-two", seconds=20)
 def check_two(first, second):
     Expect("both")(first != second, think="two different answers")
-
-
-@exercise("98-slow", seconds=20)
-def check_slow(function):
-    raise TooSlow("100 steps", "100 steps one by one", "which steps are needed")
 
 
 @exercise("98-ranks", in_ranks=True, when_hung="who comes late")
@@ -155,12 +150,6 @@ def test_a_hang_is_shown_with_its_line():
         "  at line     3, in wait: lock.acquire()\n"
         "  think about what would have to happen for this line to end"
     )
-
-
-def test_a_slow_answer_is_too_slow():
-    verdict = check("98-slow", add_cell("return 3"))
-    assert verdict.state == "TOO SLOW"
-    assert "came back   100 steps one by one" in verdict.message
 
 
 def test_who_prints_instead_of_returning_is_told():

@@ -16,11 +16,11 @@ from sidebyside.__main__ import main
 from sidebyside.course import finding
 from sidebyside.course.lesson_format import anchor_of, lessons
 from sidebyside.course.record import ROOT
-from tests.lesson_rules import LINK
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LESSONS = lessons()
 NOTEBOOKS = sorted([*ROOT.glob("lessons/*.ipynb"), *ROOT.glob("solutions/*.ipynb")])
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
 ELSEWHERE = re.compile(r"https?://|mailto:|attachment:|data:")
 DOCUMENTS = sorted(
     path
@@ -48,7 +48,7 @@ def text_of(path: Path) -> str:
     return FENCE.sub("", path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=short)
+@pytest.mark.parametrize("path", DOCUMENTS + NOTEBOOKS, ids=short)
 def test_images_are_described(path):
     for mark, label, target in LINK.findall(text_of(path)):
         assert not mark or len(label) >= 10, f"describe the image {target}"

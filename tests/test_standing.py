@@ -93,18 +93,13 @@ def test_passed_shows_why_it_works_and_not_yet_does_not(said):
 
 
 @pytest.mark.parametrize(
-    ("passed", "id", "next_line"),
+    ("id", "next_line"),
     [
-        ({}, "98a-two", "Next: lesson 98b Planted."),
-        (
-            {},
-            "99-two",
-            "This was the last lesson; progress() shows what is still open.",
-        ),
+        ("98a-two", "Next: lesson 98b Planted."),
+        ("99-two", "This was the last lesson; progress() shows what is still open."),
     ],
 )
-def test_passed_names_what_is_open_or_the_next_lesson(passed, id, next_line, said):
-    put(**passed)
+def test_passed_names_what_is_open_or_the_next_lesson(id, next_line, said):
     check(id, 1)
     assert said()[-1] == next_line
 

@@ -74,6 +74,8 @@ def _drawn_width(item) -> float:
 
 
 def _draw_item(ax, item, left: float, middle: float) -> None:
+    from matplotlib.patches import Rectangle
+
     if isinstance(item, str):
         ax.text(
             left + _drawn_width(item) / 2 - 0.1, middle, item, ha="center", va="center"
@@ -84,18 +86,7 @@ def _draw_item(ax, item, left: float, middle: float) -> None:
     for i, row in enumerate(table.tolist()):
         for j, number in enumerate(row):
             place = left + 1.15 * j, middle - len(table) / 2 + i
-            box = {
-                "width": 1.15,
-                "height": 1,
-                "facecolor": colour,
-                "edgecolor": "white",
-            }
-            ax.add_patch(_rectangle(place, **box))
+            box = Rectangle(place, 1.15, 1, facecolor=colour, edgecolor="white")
+            ax.add_patch(box)
             text = str(number).replace("-", "−")
             ax.text(place[0] + 0.575, place[1] + 0.5, text, ha="center", va="center")
-
-
-def _rectangle(place: tuple, **box):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(place, **box)

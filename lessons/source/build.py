@@ -48,9 +48,10 @@ from sidebyside.course.lesson_format import (
     read_lesson,
     rooms,
 )
+from sidebyside.course.own_copies import write_whole
 from sidebyside.course.record import ROOT
 
-NOTEBOOK_LIMIT, TOTAL_LIMIT = 300_000, 10_000_000  # bytes
+NOTEBOOK_LIMIT = 300_000  # bytes
 
 
 @dataclass
@@ -63,11 +64,6 @@ class Product:
 
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else to_text(self.content)
-
-    def complaint_of_size(self) -> str | None:
-        is_notebook = self.path.suffix == ".ipynb"
-        if is_notebook and len(self.text().encode()) > NOTEBOOK_LIMIT:
-            return f"{short(self.path)} is larger than {NOTEBOOK_LIMIT} bytes"
 
 
 def products(room: Path, root: Path) -> list[Product]:
@@ -98,9 +94,9 @@ def build(room: Path, root: Path, always_execute: bool, busy: bool) -> list[Path
                     require_a_quiet_machine()
                 execute(content, folder=path.parent)
             texts |= figures(content, root)
-        if complaint := product.complaint_of_size():
-            raise BuildError(complaint)
-        texts[path] = product.text()
+        texts[path] = text = product.text()
+        if path.suffix == ".ipynb" and len(text.encode()) > NOTEBOOK_LIMIT:
+            raise BuildError(f"{short(path)} is larger than {NOTEBOOK_LIMIT} bytes")
     return [path for path, text in texts.items() if write(path, text)]
 
 
@@ -117,13 +113,7 @@ def write(path: Path, content: str | bytes) -> bool:
     content = content.encode() if isinstance(content, str) else content
     if path.exists() and path.read_bytes() == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, content)
     return True
 
 
@@ -136,8 +126,6 @@ def complaints(room: Path, root: Path) -> list[str]:
             lines.append(f"{short(path)} is missing")
             continue
         found = Product(path, path.read_text(encoding="utf-8"))
-        if complaint := found.complaint_of_size():
-            lines.append(complaint)
         if product.needs_run:
             found.content = stored = nbformat.reads(found.text(), as_version=4)
             if any(cell.execution_count is None for cell in code_cells(stored)):
@@ -153,16 +141,13 @@ def complaints(room: Path, root: Path) -> list[str]:
 
 
 def complaints_about_all(found: list[Path], root: Path) -> list[str]:
-    """Products whose source is gone; too many bytes in all."""
+    """Products whose source is gone."""
     notebooks = sorted([*root.glob("lessons/*.ipynb"), *root.glob("solutions/*.ipynb")])
     pages = sorted(root.glob("resources/workshop/*.md"))
     pages = [page for page in pages if ROOM.fullmatch(page.stem)]
     names = {room.name for room in found}
     gone = [path for path in notebooks + pages if path.stem not in names]
-    lines = [f"{short(path)} has no source" for path in gone]
-    if sum(path.stat().st_size for path in notebooks) > TOTAL_LIMIT:
-        lines.append(f"the notebooks together are larger than {TOTAL_LIMIT} bytes")
-    return lines
+    return [f"{short(path)} has no source" for path in gone]
 
 
 def main(arguments: list[str] | None = None) -> int:

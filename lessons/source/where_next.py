@@ -29,7 +29,8 @@ def with_links(lesson: Lesson, root: Path) -> Lesson:
         f"**Words:** the [glossary]({GLOSSARY}) explains each in one line. "
         f"**Questions and error messages:** the [index]({INDEX}) leads to answers."
     ]
-    if following := lesson_after(lesson, root):
+    if later := [room for room in rooms(root) if room.name > lesson.name]:
+        following = read_lesson(later[0])
         link = f"[{following.title}]({following.name}.ipynb)"
         lines.insert(0, f"**Next lesson:** {link}. *{following.head['question']}*")
     else:
@@ -42,12 +43,6 @@ def with_links(lesson: Lesson, root: Path) -> Lesson:
         )
     cell = Cell("markdown", "\n\n".join(lines), tags=(TAG,))
     return lesson._replace(cells=[*lesson.cells, cell])
-
-
-def lesson_after(lesson: Lesson, root: Path) -> Lesson | None:
-    """The next lesson of the course; None after the last one."""
-    later = [room for room in rooms(root) if room.name > lesson.name]
-    return read_lesson(later[0]) if later else None
 
 
 def demos_of_lesson(lesson: Lesson, root: Path) -> list[str]:

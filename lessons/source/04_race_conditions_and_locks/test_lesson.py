@@ -16,10 +16,6 @@ def test_processes_that_share_memory_lose_updates_unless_they_lock():
     assert locked == 100_000
 
 
-def names_of(function) -> list[str]:
-    return [instruction.opname for instruction in dis.get_instructions(function)]
-
-
 def place_of(function, opname: str, argument: object = None) -> int:
     """Where the instruction stands, the last if there are several."""
     places = [
@@ -48,7 +44,8 @@ def test_one_line_is_load_add_store():
     assert load < add < store
     known = {"RESUME", "LOAD_GLOBAL", "LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP"}
     known |= {"STORE_GLOBAL", "RETURN_VALUE", "RETURN_CONST", "NOP"}
-    assert set(names_of(plain_update)) <= known, "the lesson reads them aloud"
+    used = {instruction.opname for instruction in dis.get_instructions(plain_update)}
+    assert used <= known, "the lesson reads them aloud"
 
 
 def test_a_call_stands_between_load_and_store():

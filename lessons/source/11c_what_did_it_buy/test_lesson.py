@@ -4,17 +4,9 @@ Every sentence in bold of the lesson is a cell whose output is compared, or a te
 that a call is not its message is held in tests/parallel_by_hand/ddp.
 """
 
-import pytest
-
 from lessons.props.what_did_it_buy import draw_scaling
 from parallel_by_hand.ddp import step_speed
 from parallel_by_hand.ddp.step_traces import TraceEvent, exposed
-
-
-def test_a_rank_of_the_convolutions_computes_500_times_as_much_for_each_byte():
-    ratio = step_speed.operations_per_byte("convolutions")
-    ratio /= step_speed.operations_per_byte("deep")
-    assert ratio == pytest.approx(500, rel=0.02)
 
 
 def test_the_traces_done_by_hand_have_9_milliseconds_exposed():

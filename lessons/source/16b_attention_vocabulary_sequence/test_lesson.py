@@ -1,18 +1,14 @@
 """Split attention, vocabulary and sequence give what the whole model gives."""
 
-from functools import partial
-
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from parallel_by_hand.model_parallel.transformer_block import (
-    block_cut_by_layer,
     make_transformer_block,
 )
 from parallel_by_hand.tensor_parallel import (
-    pixel_model,
     split_block,
     vocabulary,
 )
@@ -22,7 +18,6 @@ from parallel_by_hand.tensor_parallel.activation_bytes import (
     published_bytes,
 )
 from parallel_by_hand.tensor_parallel.block_rows import (
-    block_cut_by_neuron,
     compare_split_block,
 )
 from parallel_by_hand.tensor_parallel.sequence_conjugates import (
@@ -56,20 +51,6 @@ def test_the_halves_of_an_all_reduce_move_its_bytes(ranks):
     assert found["gather twice"]["calls"][1].count("all_gather") == 4
 
 
-@pytest.mark.everything
-def test_the_tables_rows_are_what_the_lesson_says():
-    whole = run_ranks(block_cut_by_layer, world_size=1)[0]
-    rows = {way: run_ranks(block_cut_by_neuron, way) for way in WAYS}
-    for way in WAYS:
-        assert rows[way][0] == rows[way][1], "both ranks hold and send as much"
-        assert whole.parameters / 2 < rows[way][0].parameters < 0.51 * whole.parameters
-    tensor, sequence, twice = (rows[way][0] for way in WAYS)
-    assert sequence.sent == tensor.sent and twice.sent == 1.25 * tensor.sent
-    kept = [row.activations for row in (tensor, sequence, twice)]
-    assert kept == sorted(kept, reverse=True)
-    assert kept[2] == pytest.approx(whole.activations / 2, rel=0.01)
-
-
 # The vocabulary -----------------------------------------------------------------------
 
 
@@ -101,19 +82,6 @@ def test_the_numbers_of_exercise_1():
     (loss, first), (_, second) = run_ranks(loss_of_exercise, [1])
     assert loss == pytest.approx(0.98, abs=0.005)
     assert first == pytest.approx([1 / 8, -5 / 8]) and second == pytest.approx([1 / 2])
-
-
-# The whole model ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("way", WAYS)
-def test_the_split_model_equals_the_whole_one_after_every_step(way, ranks):
-    for gaps, losses in run_ranks(
-        pixel_model.train_beside_whole, way, world_size=ranks
-    ):
-        assert len(gaps) == 10 and all(gap < 1e-6 for gap in gaps)
-        assert losses[-1] < losses[0] - 0.5
 
 
 # Exercise 2: which gradients are summands ---------------------------------------------
@@ -151,14 +119,6 @@ def test_a_layer_keeps_what_the_paper_says_to_the_byte(size):
         kept = run_ranks(kept_by_layer, way, size, world_size=4)
         norms = left_over if way == "tensor" else left_over / 4
         assert set(kept) == {published_bytes(way, size, 4) + norms}
-
-
-def test_the_variants_of_a_layer_keep_the_lessons_ratios():
-    size = SIZES[0]
-    kept = partial(run_ranks, kept_by_layer, "tensor", size, world_size=1)
-    whole = kept()[0]
-    assert kept("torch")[0] / whole == pytest.approx(1.11, abs=0.005)
-    assert kept("torch", "fused")[0] / whole == pytest.approx(0.67, abs=0.005)
 
 
 @pytest.mark.everything

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from lessons.props.experts import CHOSEN, draw_shares, draw_visit
+from lessons.props.experts import draw_shares
 from parallel_by_hand.experts.expert_layer import make_expert_layer, split_experts
 from parallel_by_hand.experts.todays_block import BlockSize, todays_block_formula
 from parallel_by_hand.tensor_parallel.activation_bytes import LayerSize, kept_by_layer
@@ -29,13 +29,6 @@ def test_34_was_32_without_dropout_and_is_41():
     small = 8 + 4 * size.a  # two norms' statistics, a log-sum for each head
     assert kept / (64 * 2) == 32 * 64 + small
     assert todays_block_formula(BlockSize(4096, 32, 8, 14336)) == 41  # Llama 3 8B
-
-
-def test_the_picture_of_the_way_shows_each_token_at_its_experts_rank():
-    alt = draw_visit().alt
-    assert "in the text: abcd and efgh" in alt and "home: abcd and efgh" in alt
-    assert "sorted by expert again: adf and beghc" in alt
-    assert CHOSEN.flatten().tolist() == [0, 2, 3, 0, 2, 1, 2, 2]
 
 
 def test_the_picture_of_shares_tells_them():

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -11,9 +10,6 @@ from parallel_by_hand.collectives.loopback_meter import (
     megabytes_per_rank,
 )
 from parallel_by_hand.sharding import shard_timelines
-from parallel_by_hand.sharding.flat_shards import (
-    ring_reduce_scatter,
-)
 from sidebyside import Timeline, run_ranks
 from tests.quiet_loopback import least_on_loopback
 
@@ -41,20 +37,6 @@ def test_autocast_leaves_parameters_gradients_and_averages_in_float32():
 
 
 # The same bytes -----------------------------------------------------------------------
-
-
-def megabytes_of_both() -> tuple[float, float]:
-    flat = torch.ones(4_000_000)
-    pieces = list(flat.chunk(4))
-    ours = megabytes_per_rank(lambda: ring_reduce_scatter(flat), 3)
-    return ours, megabytes_per_rank(lambda: dist.reduce_scatter(pieces[0], pieces), 3)
-
-
-@pytest.mark.everything
-@pytest.mark.skipif(not loopback_bytes(), reason="no loopback interface is counted")
-def test_gloos_reduce_scatter_sends_twice_as_much():
-    ours, gloos = least_on_loopback(megabytes_of_both, 13.2, 26.4)
-    assert ours == pytest.approx(12, rel=0.1) and gloos == pytest.approx(24, rel=0.1)
 
 
 def megabytes_of_the_library() -> tuple[float, float]:

@@ -21,7 +21,6 @@ from parallel_by_hand.sharding import background_checkpoint, reshard_switches
 from parallel_by_hand.sharding.sharding_meter import ShardingMeter
 from parallel_by_hand.sharding.stack_to_shard import (
     BF16,
-    BF16_SUMS,
     bytes_to_build,
     make_stack,
     shard_in_order,
@@ -31,11 +30,9 @@ from sidebyside import device, run_ranks
 from sidebyside.course.record import ROOT
 from tests.process_state import TORCHRUN, said_by
 
-from .checks import FAULTS, bytes_of_unit
+from .checks import bytes_of_unit
 
 NUMBERS = sum(p.numel() for p in make_stack().parameters())
-ROOT_UNIT = 64 * 10 + 10  # numbers of the last layer, which the root holds
-
 
 # The order ----------------------------------------------------------------------------
 
@@ -60,40 +57,7 @@ def test_only_on_the_meta_device_does_no_rank_hold_the_whole_model():
         assert peak < 0.7 * 4 * NUMBERS and same
 
 
-def test_ranks_that_draw_for_themselves_draw_the_same():
-    assert all(run_ranks(sharding_as_used.shards_after_own_draw))
-
-
 # Sixteen bits -------------------------------------------------------------------------
-
-
-def in_precisions() -> list:
-    measure = sharding_as_used.measure_traffic
-    return [
-        measure(),
-        measure(autocast=True),
-        measure(policy=BF16),
-        measure(policy=BF16_SUMS),
-    ]
-
-
-def test_the_policy_halves_gathers_and_autocast_does_not():
-    plain, autocast, policy, sums = run_ranks(in_precisions)[0]
-    gathers, scatters = "all_gather", "reduce_scatter"
-    assert plain.sent[scatters] == 4 * NUMBERS // 2
-    assert plain.sent[gathers] == 4 * (2 * NUMBERS - ROOT_UNIT) // 2
-    assert autocast[:3] == plain[:3] and autocast.loss != plain.loss
-    assert 2 * policy.whole == plain.whole
-    assert 2 * policy.sent[gathers] == plain.sent[gathers]
-    assert policy.sent[scatters] == plain.sent[scatters] == 2 * sums.sent[scatters]
-    for one in (autocast, policy, sums):
-        assert one.kept == plain.kept == 4 * NUMBERS // 2
-        assert one.loss == pytest.approx(plain.loss, rel=1e-3)
-
-
-def test_an_overflow_in_one_shard_stops_the_step_of_all_ranks():
-    assert run_ranks(sharding_as_used.step_with_overflow, None) == [(1024.0, True)] * 2
-    assert run_ranks(sharding_as_used.step_with_overflow, 1) == [(512.0, False)] * 2
 
 
 @pytest.mark.everything
@@ -146,26 +110,7 @@ def test_switches_decide_how_often_a_block_is_gathered(parts):
     assert {one.scatters for one in found} == {4}, "one for each unit"
 
 
-def test_parameters_that_are_never_freed_never_change():
-    freed, kept = (
-        run_ranks(reshard_switches.losses_of_kept_parameters, free)[0]
-        for free in (True, False)
-    )
-    assert freed == sorted(freed, reverse=True) and freed[-1] < freed[0] - 0.1
-    assert len(set(kept)) == 1 and kept[0] == freed[0]
-
-
-# Recompute, and compile ---------------------------------------------------------------
-
-
-def test_selective_recomputation_computes_no_product_twice():
-    found = {
-        again: sharding_as_used.measure_recompute(again)
-        for again in ("nothing", "all", "all but products")
-    }
-    (plain, three), (least, more), (middle, as_plain) = found.values()
-    assert least < middle < plain and three == as_plain == 3
-    assert more == pytest.approx(3.5, abs=0.01)  # a block's second product is spared
+# Recompute ----------------------------------------------------------------------------
 
 
 def gathers_of(again: str) -> tuple:
@@ -175,20 +120,11 @@ def gathers_of(again: str) -> tuple:
     return sorted(meter.gathers.values()), meter.sent()
 
 
-def gathers_with_and_without() -> list:
-    return [gathers_of(again) for again in ("nothing", "all", "all but products")]
-
-
 @pytest.mark.everything
 def test_recomputation_gathers_no_block_once_more():
-    plain, *others = run_ranks(gathers_with_and_without)[0]
+    ways = "nothing", "all", "all but products"
+    plain, *others = run_ranks(lambda: [gathers_of(again) for again in ways])[0]
     assert plain[0] == [1, 2, 2, 2] and others == [plain, plain]
-
-
-@pytest.mark.everything
-def test_blocks_that_are_alike_share_a_graph_without_messages():
-    graphs = run_ranks(sharding_as_used.operations_compiled)[0]
-    assert graphs == 2 * [["layer_norm", "linear", "gelu", "linear", "add"]]
 
 
 # Two machines -------------------------------------------------------------------------
@@ -218,32 +154,6 @@ def test_the_norm_over_two_meshes_is_that_of_one_process():
     for said, meshes, norm in run_ranks(sharding_as_used.clipped_norm, world_size=4):
         assert "must have the same mesh" in said
         assert meshes == [12, 8] and norm == pytest.approx(whole)
-
-
-# Faults -------------------------------------------------------------------------------
-
-
-def of_all_programs() -> dict:
-    return {p: sharding_as_used.keep_in_step(p) for p in ("healthy", *FAULTS)}
-
-
-def test_each_fault_is_seen_in_a_column_of_its_own():
-    found = run_ranks(of_all_programs)[0]
-    healthy = found.pop("healthy")
-    assert healthy.gathers == 2 * (3 * 2 + 1)
-    differ = {
-        program: {
-            name
-            for name, mine, theirs in zip(one._fields, one, healthy, strict=True)
-            if mine != theirs
-        }
-        for program, one in found.items()
-    }
-    assert differ["P"] == differ["S"] == {"whole", "gathers"}
-    assert found["P"].gathers == 2 and found["S"].gathers == 2 * 4
-    assert differ["Q"] == {"gradients"} and "optimiser" in differ["T"]
-    assert found["R"].gathers == 0 and found["T"].optimiser == 0
-    assert found["R"].parameters == 2 * healthy.parameters
 
 
 # A script of your own -----------------------------------------------------------------

@@ -7,11 +7,12 @@ forbids itself scripts and the network.
 """
 
 import json
-import os
 import re
 from html import escape
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
+
+from sidebyside.course.own_copies import write_whole
 
 KIND = "side by side, report 1"
 DATA = re.compile(r'<script type="application/json" id="reports">(.*?)</script>', re.S)
@@ -158,11 +159,7 @@ def _pictures_of_page(of_each: list, reports: tuple[Report, ...]) -> str:
 
 def write_report_page(path: Path, *reports: Report) -> None:
     """Write the page in one step: nobody ever finds half of one."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.unlink(missing_ok=True)  # a link there would be written through
-    with open(unfinished, "x", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(report_page(*reports))
-    os.replace(unfinished, path)
+    write_whole(path, report_page(*reports).encode(errors="backslashreplace"))
 
 
 class NoReport(ValueError):

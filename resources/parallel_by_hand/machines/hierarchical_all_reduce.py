@@ -5,10 +5,10 @@ import tempfile
 from time import perf_counter
 from typing import NamedTuple
 
+import psutil
 import torch
 import torch.distributed as dist
 
-from parallel_by_hand.machines.hosts import bytes_sent_through
 from parallel_by_hand.machines.link_inside import link_inside
 from parallel_by_hand.machines.ring_among import ring_among
 from sidebyside import MessageMeter, device, span
@@ -108,8 +108,9 @@ def rehearse_across(way: str, elements: int, per_machine: int, rate: float) -> N
 
 def _link_megabytes() -> float:
     """MB that have left through this machine's own link; 0 where there is none."""
-    on_host = os.environ.get("GLOO_SOCKET_IFNAME") == "eth0"
-    return bytes_sent_through("eth0") / 1e6 if on_host else 0.0
+    if os.environ.get("GLOO_SOCKET_IFNAME") != "eth0":
+        return 0.0
+    return psutil.net_io_counters(pernic=True)["eth0"].bytes_sent / 1e6
 
 
 def bytes_across(found: list[HierarchicalCrossing], per_machine: int) -> int:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import psutil
 
@@ -97,15 +96,6 @@ def processes_on_host(program: subprocess.Popen) -> list[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         return psutil.Process(program.pid).children(recursive=True)
     return []
-
-
-def bytes_sent_through(interface: str = "eth0", table: str = "/proc/net/dev") -> int:
-    """Bytes that a host has sent through a network interface, headers included."""
-    for line in Path(table).read_text().splitlines():
-        name, _, numbers = line.partition(":")
-        if name.strip() == interface:
-            return int(numbers.split()[8])
-    raise ValueError(f"there is no interface {interface!r}")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """What helps against stale gradients: remedies with the same budget of seconds."""
 
-from collections.abc import Callable
 from functools import partial
 from statistics import median
 
@@ -48,13 +47,11 @@ def _train_one(name: str, budget: float, seed: int) -> tuple[Tensor, int]:
     return parameters, len(staleness)
 
 
-def compare_remedies(
-    budget: float, seeds: int, train: Callable = _train_one
-) -> dict[str, tuple[list[float], float]]:
+def compare_remedies(budget: float, seeds: int) -> dict[str, tuple[list[float], float]]:
     """For each remedy the loss of each seed, and the median of the updates made."""
     found = {}
     for name in REMEDIES:
-        runs = [train(name, budget, seed) for seed in range(seeds)]
+        runs = [_train_one(name, budget, seed) for seed in range(seeds)]
         losses = [digits_server_loss(parameters) for parameters, _ in runs]
         found[name] = losses, median(updates for _, updates in runs)
     return found

@@ -17,14 +17,6 @@ from parallel_by_hand.parameter_server.server_and_workers import (
 from sidebyside import MessageMeter
 
 
-def bytes_of_server(workers: int, size: int, servers: int = 1) -> float:
-    """Bytes that one server sends and receives for one synchronous update.
-
-    `size` is that of all parameters, in bytes; the versions are left out.
-    """
-    return 2 * workers * size / servers
-
-
 def predicted_server_seconds(
     workers: int, size: int, alpha: float, beta: float, servers: int = 1
 ) -> float:

@@ -11,9 +11,7 @@ KINDS = {"F": "forward", "B": "backward", "W": "weights"}
 
 
 def draw_schedule(
-    slots: list[Slot] | Mapping[str, list[Slot]],
-    unit: str = "slots",
-    stamp: str = "computed",
+    slots: list[Slot] | Mapping[str, list[Slot]], stamp: str = "computed"
 ):
     """A figure of one timetable, or of several, by title, on one time axis.
 
@@ -26,9 +24,8 @@ def draw_schedule(
     )
 
     panels = slots if isinstance(slots, Mapping) else {"": slots}
-    fig = draw_lanes(
-        {title: _lanes_of_drawing(p) for title, p in panels.items()}, unit, stamp
-    )
+    lanes = {title: _lanes_of_drawing(panel) for title, panel in panels.items()}
+    fig = draw_lanes(lanes, "slots", stamp)
     fig.alt = f"schedule, {stamp}"
     # The alt text of what is measured must not differ from run to run.
     plans = {t: p for t, p in panels.items() if stamp == "computed" or t == "planned"}

@@ -7,7 +7,7 @@ from textwrap import wrap
 from sidebyside.course.lesson_format import lesson_of, solved
 from sidebyside.course.record import changed_record, read_record
 from sidebyside.exercises import cells
-from sidebyside.exercises.expectations import NotYet, TooSlow, trying
+from sidebyside.exercises.expectations import NotYet, trying
 from sidebyside.exercises.findings import NOT_STARTED, NOT_YET, PASSED, Finding
 from sidebyside.exercises.judge import examine, exercise, find_exercise
 from sidebyside.exercises.standing import next_after, unknown_exercise
@@ -19,9 +19,7 @@ from sidebyside.programs.showing import (
     show_markdown,
 )
 
-__all__ = [
-    "NotYet", "TooSlow", "Verdict", "check", "exercise", "hint", "solution", "trying",
-]  # fmt: skip
+__all__ = ["NotYet", "Verdict", "check", "exercise", "hint", "solution", "trying"]
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,6 @@ def test_lesson_19s_simulator_says_the_same_state_and_bubble(name):
     assert simulate_rung(name).bubble == pytest.approx(predicted[0].bubble, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_lesson_19s_activations_miss_by_no_more_than_the_lesson_says(name):
-    [kept, *_] = (ledger.activations for ledger in simulate_rung(name).ledgers)
-    [cost, *_] = predict_rung(SMALL_MODEL, PLANS[name])
-    assert abs(kept / cost.activations - 1) < 0.155
-
-
 def test_lesson_19s_sequence_parallel_gathers_once_more():
     block = simulate_rung("sequence").sent["tensor"]
     assert block == simulate_rung("tensor").sent["tensor"]  # 16b's first form

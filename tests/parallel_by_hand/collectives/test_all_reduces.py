@@ -42,13 +42,9 @@ def test_every_way_gives_the_librarys_sum_and_the_same_bits_to_all(ranks):
         assert all(torch.equal(ours, pairs[case][0]) for pairs in of_ranks), case
 
 
-def meters_of_lengths() -> list[dict]:
-    return [meter_every_way(length) for length in LENGTHS]
-
-
 @pytest.mark.parametrize("ranks", RANKS)
 def test_the_meter_finds_the_promised_messages_bytes_and_steps(ranks):
-    of_ranks = run_ranks(meters_of_lengths, world_size=ranks)
+    of_ranks = run_ranks(lambda: list(map(meter_every_way, LENGTHS)), world_size=ranks)
     for place, length in enumerate(LENGTHS):
         meters = {way: [rank[place][way] for rank in of_ranks] for way in WAYS}
         for way in WAYS:

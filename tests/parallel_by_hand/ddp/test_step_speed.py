@@ -1,28 +1,10 @@
 """A step's time is predicted from its parts, and each way counts its samples."""
 
-import random
-
 import pytest
 
 from parallel_by_hand.ddp import step_speed
 from parallel_by_hand.ddp.ddp_from_scratch import fill_buckets
 from sidebyside import run_ranks
-
-
-def test_the_wait_of_lesson_11bs_slow_cable():
-    assert step_speed.predicted_wait([30, 60, 90, 120], [30] * 4) == 30
-    assert step_speed.predicted_wait([30, 60, 90, 120], [60] * 4) == 150
-
-
-def test_a_wait_is_the_longest_chain_of_messages_behind_one_gradient():
-    dice = random.Random(0)
-    for count in range(1, 30):
-        ready = sorted(dice.random() for _ in range(count))
-        travel = [dice.random() / count for _ in ready]
-        chains = [ready[i] + sum(travel[i:]) - ready[-1] for i in range(count)]
-        found = step_speed.predicted_wait(ready, travel)
-        assert found == pytest.approx(max(chains))
-        assert travel[-1] <= found + 1e-9
 
 
 @pytest.mark.parametrize("network", step_speed.NETWORKS)

@@ -1,6 +1,4 @@
-"""A trace says what computes and what travels; exposed is what only travels."""
-
-import random
+"""A trace says what computes and what travels, on one clock."""
 
 import pytest
 
@@ -8,7 +6,6 @@ from parallel_by_hand.ddp.sick_traces import trace_of_program
 from parallel_by_hand.ddp.step_traces import (
     TraceEvent,
     events_of_ranks,
-    exposed,
     joined,
     timeline_of_traces,
 )
@@ -63,26 +60,6 @@ def test_ranks_whose_clocks_begin_elsewhere_are_on_one_clock():
     [[first], [second]] = events_of_ranks([early, late])
     assert (first.start, first.end) == pytest.approx((0, 0.2))
     assert (second.start, second.end) == pytest.approx((3, 3.2))
-
-
-def exposed_moment_by_moment(events: list[TraceEvent]) -> int:
-    """Whole milliseconds with a message and without computing, asked one by one."""
-    kinds = [{e.kind for e in events if e.start <= t < e.end} for t in range(200)]
-    return sum("message" in kind and "compute" not in kind for kind in kinds)
-
-
-def test_exposed_counts_each_moment_once():
-    dice = random.Random(0)
-    for size in range(40):
-        events = []
-        for _ in range(size):
-            kind, start = (
-                dice.choice(["message", "compute", "span"]),
-                dice.randrange(90),
-            )
-            end = start + dice.randint(1, 20)
-            events.append(TraceEvent(kind, "", dice.randrange(3), start, end))
-        assert exposed(events) == pytest.approx(exposed_moment_by_moment(events))
 
 
 def test_joined_intervals_do_not_touch():

@@ -35,11 +35,3 @@ def test_ddp_sends_all_parameters_and_tensor_parallel_all_tokens():
     gates = 2 * 3 / 4 * TOKENS * 2 * 4  # their gradients
     tokens = 2 * 2 * 3 / 4 * TOKENS * WIDTH * 4
     assert mean_sent("tensor") == tokens + gates
-
-
-def test_more_experts_are_more_parameters_and_hardly_more_work():
-    small = numbers_of_experts(make_expert_layer(WIDTH, HIDDEN, 8))
-    large = numbers_of_experts(make_expert_layer(WIDTH, HIDDEN, 32))
-    expert = 3 * WIDTH * HIDDEN
-    assert small == {"total": 8 * expert + 9 * WIDTH, "active": 2 * expert + 9 * WIDTH}
-    assert large["active"] - small["active"] == 24 * WIDTH  # the router's rows

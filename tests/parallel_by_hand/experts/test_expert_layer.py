@@ -7,7 +7,6 @@ import torch.distributed as dist
 from parallel_by_hand.experts.beside_whole import (
     compare_with_whole,
     loss_of_layer,
-    sum_over_everyone,
     tokens_of_ranks,
 )
 from parallel_by_hand.experts.expert_layer import (
@@ -20,39 +19,20 @@ from parallel_by_hand.experts.expert_layer import (
 from sidebyside import run_ranks
 from sidebyside.ranks.failures import RankFailed
 
-GAPS = "gradient of x", "shared", "experts"
-
-
-def is_whole(found: dict) -> bool:
-    return found["other outputs"] == 0 and all(found[gap] < 1e-12 for gap in GAPS)
-
 
 @pytest.mark.parametrize(("ranks", "copies"), [(1, 1), (2, 1), (4, 1), (4, 2), (4, 4)])
 @pytest.mark.parametrize("factor", [None, 1.0])
 def test_experts_on_ranks_equal_the_whole(ranks, copies, factor):
     limits = Limits(factor)
     for found in run_ranks(compare_with_whole, copies, limits, 0.1, world_size=ranks):
-        assert is_whole(found), found
+        assert found["other outputs"] == 0
+        assert max(found["gradient of x"], found["shared"], found["experts"]) < 1e-12
 
 
 @pytest.mark.parametrize("copies", [1, 4])  # 4: all experts on each rank, as with DDP
 def test_a_capacity_per_rank_is_another_model(copies):
     found = run_ranks(compare_with_whole, copies, Limits(1.0, True), world_size=4)
     assert all(one["other outputs"] > 0 for one in found)
-
-
-def test_a_balancing_loss_per_rank_has_another_gradient():
-    limits = Limits(None, per_rank=True)
-    for one in run_ranks(compare_with_whole, 1, limits, 1.0, world_size=4):
-        assert one["other outputs"] == 0 and one["experts"] < 1e-12
-        assert one["shared"] > 1e-3
-
-
-def test_summing_over_everyone_spoils_the_experts_only():
-    settings = 2, Limits(), 0.0, sum_over_everyone
-    for found in run_ranks(compare_with_whole, *settings, world_size=4):
-        assert found["other outputs"] == 0 and found["shared"] < 1e-12
-        assert found["experts"] > 1e-3
 
 
 def rows_and_gradients() -> tuple[list, list]:
@@ -91,10 +71,7 @@ def test_experts_split_by_neurons_equal_the_whole():
         assert max(gaps) < 1e-12
 
 
-def split_over_all() -> None:
-    split_experts(make_expert_layer(experts=8), dist.group.WORLD)
-
-
 def test_experts_that_do_not_divide_by_ranks_are_refused():
+    eight = make_expert_layer(experts=8)
     with pytest.raises(RankFailed, match="8 experts on 3 ranks"):
-        run_ranks(split_over_all, world_size=3)
+        run_ranks(lambda: split_experts(eight, dist.group.WORLD), world_size=3)

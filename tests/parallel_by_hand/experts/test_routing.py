@@ -7,7 +7,6 @@ from parallel_by_hand.experts.routing import (
     Router,
     balance_loss,
     choices_of_experts,
-    combine,
     dispatch,
     move_bias,
     sequence_balance_loss,
@@ -97,12 +96,3 @@ def test_ranks_that_count_before_each_other_drop_what_one_rank_drops():
         found += (places + 2 * first).tolist()
         before = before + choices_of_experts(part, 5)
     assert sorted(found) == sorted(whole.tolist())
-
-
-def test_answers_come_home_weighted_and_what_was_dropped_adds_nothing():
-    gates = torch.tensor([[0.7, 0.3], [0.6, 0.4]])
-    answers = torch.tensor([[10.0], [20.0]])
-    combined = combine(answers, torch.tensor([0, 3]), gates)
-    torch.testing.assert_close(combined, torch.tensor([[7.0], [8.0]]))
-    nothing = combine(answers[:0], torch.tensor([], dtype=torch.long), gates)
-    assert nothing.tolist() == [[0.0], [0.0]]

@@ -1,7 +1,5 @@
 """The clock, the formulas and simulated failures agree, also with Daly's figures."""
 
-import random
-
 import pytest
 
 from parallel_by_hand.failures.checkpoint_interval import (
@@ -16,39 +14,6 @@ from parallel_by_hand.failures.checkpoint_interval import (
     simulated_goodput,
     young_interval,
 )
-
-
-def finish_second_by_second(work, every, save, restart, failures) -> int:
-    """The same in another way: one second after the other."""
-    failures, saved, done, phase, left = set(failures), 0, 0, "compute", 0
-    for second in range(1, 100_000):
-        if phase == "restart" or phase == "save":
-            left -= 1
-        else:
-            done += 1
-            if done == work:
-                return second
-            if done - saved == every:
-                phase, left = "save", save
-        if phase == "save" and left == 0:
-            phase, saved = "compute", done
-        if phase == "restart" and left == 0:
-            phase = "compute"
-        if second in failures:
-            done = saved
-            phase, left = ("restart", restart) if restart else ("compute", 0)
-    raise AssertionError("it never ends")
-
-
-def test_the_clock_is_the_one_that_goes_second_by_second():
-    assert finish_time_with_failures(10, 4, 1, 2, [7, 8]) == 17  # by hand
-    dice = random.Random(0)
-    for _ in range(300):
-        sizes = dice.randint(1, 30), dice.randint(1, 9), dice.randint(0, 3)
-        failures = sorted(dice.sample(range(1, 90), dice.randint(0, 9)))
-        case = *sizes, dice.randint(0, 5), failures
-        assert finish_time_with_failures(*case) == finish_second_by_second(*case), case
-
 
 MACHINES = [Machine(0.8, 0.08, 0.25), Machine(1, 0.02, 0), Machine(10_000, 60, 300)]
 

@@ -16,6 +16,11 @@ from parallel_by_hand.parameter_server.server_and_workers import (
 from sidebyside import run_ranks
 
 
+def predicted_bytes(workers: int, size: int, servers: int) -> float:
+    """Its seconds over a link of a byte a second, without latency or versions."""
+    return server_costs.predicted_server_seconds(workers, size, 0, 1, servers)
+
+
 @pytest.mark.parametrize(("servers", "workers"), [(1, 3), (3, 2)])
 def test_a_server_moves_the_predicted_bytes(servers, workers):
     elements, updates = 1200, 3
@@ -24,7 +29,7 @@ def test_a_server_moves_the_predicted_bytes(servers, workers):
         servers, elements, 0.0, 0.0, updates, world_size=servers + workers,
     )  # fmt: skip
     for _, meter in ranks[:servers]:
-        moved = updates * server_costs.bytes_of_server(workers, 4 * elements, servers)
+        moved = updates * predicted_bytes(workers, 4 * elements, servers)
         last = 4 * elements / servers * workers  # the letters that say stop
         versions = 4 * workers * (2 * updates + 1)
         assert meter.bytes_sent + meter.bytes_received == moved + last + versions
@@ -78,6 +83,6 @@ def test_at_once_a_server_takes_one_letters_seconds_for_each_gradient():
 
 def test_servers_on_all_machines_move_what_a_ring_moves():
     workers, size = 8, 1_000_000
-    share = server_costs.bytes_of_server(workers, size, servers=workers)
+    share = predicted_bytes(workers, size, servers=workers)
     own = 2 * size / workers  # what server and worker of one machine pass each other
     assert share - own == 2 * (workers - 1) / workers * size
