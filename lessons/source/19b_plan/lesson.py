@@ -502,6 +502,89 @@ from sidebyside import run_demo
 
 run_demo("scale/plan.py", "--gpus", "64", "--batch", "256")
 
+# %% [markdown]
+# ## Exercise 3: break the planner
+#
+# Our planner believes that all network cards of a node are used. *What if* NCCL finds two
+# of eight?
+#
+# Write `break_the_planner()`, which returns `(model, cluster, batch)`, with at most 16
+# GPUs. If links between nodes carry only a quarter of `cluster`'s bandwidth, the strategy
+# that the planner chose must take at least 20 % longer than the one that is fastest then.
+#
+# `second_opinion(model, cluster, batch)` tries it: `loss` is that share, `favourite` and
+# `better` are the two steps. It is `None` if nothing fits. Begin with the case in the
+# stub.
+#
+# By hand first: all GPUs are in one node. How large is the loss?
+# <!-- exercise: 19b-break -->
+#
+# <details><summary>Hint 1: a question</summary>
+#
+# Which strategy sends most over the links between nodes?
+#
+# </details>
+#
+# <details><summary>Hint 2: an idea</summary>
+#
+# All GPUs as replicas. Slow the links down until the planner changes its mind, and then
+# go back a little: its favourite is barely the best there.
+#
+# </details>
+#
+# <details><summary>Hint 3: almost the code</summary>
+#
+# Two nodes of eight, 32 layers of 2,048, 16 heads, sequences of 2,048, a batch of 32: try
+# links of 10, 7, 5 and 3 GB/s, and print `loss` each time.
+#
+# </details>
+
+# %% [markdown] tags=["instructor"]
+# ## Exercise 3, break the planner: 20 minutes
+#
+# Let pairs compete for the largest loss. 20 % is found in a few tries, 35 % takes some
+# thought. Ask the winners for the reason before the number.
+
+# %% exercise="19b-break"
+from parallel_by_hand.scale.second_opinion import second_opinion
+from parallel_by_hand.scale.training_plan import Link, Model
+
+
+def break_the_planner():
+    """A model, a cluster of at most 16 GPUs and a batch, for which the plan is bad."""
+    model = Model(layers=32, hidden=2048, heads=16, sequence=2048, vocabulary=51_200)
+    cluster = replace(selene(16), link_between=Link(1e-5, 20e9))
+    batch = 32
+    ### BEGIN SOLUTION
+    cluster = replace(cluster, link_between=Link(1e-5, 5e9))
+    return model, cluster, batch
+    ### END SOLUTION
+
+
+# %%
+check("19b-break", break_the_planner)
+
+# %% [markdown] tags=["why"]
+# <!-- why: 19b-break -->
+# Your case is one of many. Ours is a link of 5 GB/s: the planner takes replicas, with the
+# shards in each node. With a quarter of that its step takes 28 % longer than four
+# replicas, each split over two stages and two tensor ranks, which are 5 % slower on
+# paper. A plan that wins by a few percent and stands at an edge is worth less than one
+# that loses by as much and stands on flat ground. So plan with several values of what you
+# do not know, or measure it (10b).
+#
+# By hand: nothing is lost, since no message leaves the node.
+
+# %% [markdown]
+# Others plan as well:
+#
+# | | |
+# |---|---|
+# | NeMo, with Megatron | its auto configurator proposes degrees from rules, and tries them on your cluster |
+# | DeepSpeed | its autotuner runs short experiments over ZeRO's stages and micro-batches |
+# | Alpa, for JAX | searches splits of each operation and cuts into stages, by dynamic and integer programming |
+# | torchtitan | no search: the degrees stand in a configuration file, and you try them |
+
 # %% [markdown] tags=["instructor"]
 # ## What dominates when: 8 minutes
 #
@@ -623,89 +706,6 @@ for gpus in (384, 3072, 12_288, 100_000):
 # tenths of their time.** The lower line of the figure assumes the same rate and cost, and
 # GPUs that fail independently. In 18b, which saves more often when failures are frequent,
 # 65 % counted with saves of a minute.
-
-# %% [markdown]
-# ## Exercise 3: break the planner
-#
-# Our planner believes that all network cards of a node are used. *What if* NCCL finds two
-# of eight?
-#
-# Write `break_the_planner()`, which returns `(model, cluster, batch)`, with at most 16
-# GPUs. If links between nodes carry only a quarter of `cluster`'s bandwidth, the strategy
-# that the planner chose must take at least 20 % longer than the one that is fastest then.
-#
-# `second_opinion(model, cluster, batch)` tries it: `loss` is that share, `favourite` and
-# `better` are the two steps. It is `None` if nothing fits. Begin with the case in the
-# stub.
-#
-# By hand first: all GPUs are in one node. How large is the loss?
-# <!-- exercise: 19b-break -->
-#
-# <details><summary>Hint 1: a question</summary>
-#
-# Which strategy sends most over the links between nodes?
-#
-# </details>
-#
-# <details><summary>Hint 2: an idea</summary>
-#
-# All GPUs as replicas. Slow the links down until the planner changes its mind, and then
-# go back a little: its favourite is barely the best there.
-#
-# </details>
-#
-# <details><summary>Hint 3: almost the code</summary>
-#
-# Two nodes of eight, 32 layers of 2,048, 16 heads, sequences of 2,048, a batch of 32: try
-# links of 10, 7, 5 and 3 GB/s, and print `loss` each time.
-#
-# </details>
-
-# %% [markdown] tags=["instructor"]
-# ## Exercise 3, break the planner: 20 minutes
-#
-# Let pairs compete for the largest loss. 20 % is found in a few tries, 35 % takes some
-# thought. Ask the winners for the reason before the number.
-
-# %% exercise="19b-break"
-from parallel_by_hand.scale.second_opinion import second_opinion
-from parallel_by_hand.scale.training_plan import Link, Model
-
-
-def break_the_planner():
-    """A model, a cluster of at most 16 GPUs and a batch, for which the plan is bad."""
-    model = Model(layers=32, hidden=2048, heads=16, sequence=2048, vocabulary=51_200)
-    cluster = replace(selene(16), link_between=Link(1e-5, 20e9))
-    batch = 32
-    ### BEGIN SOLUTION
-    cluster = replace(cluster, link_between=Link(1e-5, 5e9))
-    return model, cluster, batch
-    ### END SOLUTION
-
-
-# %%
-check("19b-break", break_the_planner)
-
-# %% [markdown] tags=["why"]
-# <!-- why: 19b-break -->
-# Your case is one of many. Ours is a link of 5 GB/s: the planner takes replicas, with the
-# shards in each node. With a quarter of that its step takes 28 % longer than four
-# replicas, each split over two stages and two tensor ranks, which are 5 % slower on
-# paper. A plan that wins by a few percent and stands at an edge is worth less than one
-# that loses by as much and stands on flat ground. So plan with several values of what you
-# do not know, or measure it (10b).
-#
-# By hand: nothing is lost, since no message leaves the node.
-
-# %% [markdown]
-# Others plan as well:
-#
-# | | |
-# |---|---|
-# | NeMo, with Megatron | its auto configurator proposes degrees from rules, and tries them on your cluster |
-# | DeepSpeed | its autotuner runs short experiments over ZeRO's stages and micro-batches |
-# | Alpa, for JAX | searches splits of each operation and cuts into stages, by dynamic and integer programming |
-# | torchtitan | no search: the degrees stand in a configuration file, and you try them |
 
 # %% [markdown]
 # ## What we saw
