@@ -120,7 +120,8 @@ JOBS = [  # tasks, workers, overhead; what to think about
         [1, 1, 1, 1, 4],
         2,
         1,
-        "the example, with its times 9, 8, 6, 5, 9: are they yours?",
+        "the example, with its times 9, 8, 6, 5, 9: are they yours? How often is the "
+        "overhead paid for a chunk of 3?",
     ),
     ([3, 1, 1, 3], 2, 0, "either size: who is free first? When are both done?"),
     ([1, 1, 1, 1, 1, 1], 2, 5, BY_HAND),

@@ -251,10 +251,14 @@ def _expect_finished(expect, results: dict, failed: dict, tasks, done, bad) -> N
         got=f"in neither dictionary: {', '.join(map(str, lost))}",
         think=think,
     )
+    think = "what failed holds: each task that raised, with its exception, no other"
+    if extra := [str(task) for task in failed if task not in bad]:
+        think = f"task {', '.join(extra)}: it did not raise, so which call keeps its "
+        think += "own result for you?"
     expect(
         set(failed) == set(bad) and all(failed[task] is bad[task] for task in bad),
         got=f"failed is {failed}",
-        think="what failed holds: each task that raised, with its exception, no other",
+        think=think,
     )
     new = [task for task in tasks if task not in done and task not in bad]
     expect(

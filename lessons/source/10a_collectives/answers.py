@@ -130,6 +130,24 @@ def pieces_sent_first(received, pieces):
 
 @wrong(
     "10a-all-to-all",
+    advice="sends first",
+    state="HUNG",
+    note="Odd and even ranks swap. With four ranks, 0 and 2 both send first.",
+)
+def pieces_of_even_ranks_first(received, pieces):
+    _keep_own(received, pieces)
+    for shift in range(1, len(pieces)):
+        to, source = (_rank() + shift) % len(pieces), (_rank() - shift) % len(pieces)
+        if _rank() % 2 == 0:
+            dist.send(pieces[to], to)
+            dist.recv(received[source], source)
+        else:
+            dist.recv(received[source], source)
+            dist.send(pieces[to], to)
+
+
+@wrong(
+    "10a-all-to-all",
     advice="the own piece",
     note="Nothing travels for the own piece, so it is forgotten.",
 )

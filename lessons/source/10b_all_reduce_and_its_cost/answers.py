@@ -108,6 +108,17 @@ def ring_in_one_loop(tensor):
 
 
 @right("10b-ring")
+def ring_of_rounded_up_chunks(tensor):
+    """Right: all chunks have the size of the longest, but for the last ones."""
+
+    def cut(flat, ranks):
+        size = -(-flat.numel() // ranks)
+        return [flat[i * size : (i + 1) * size] for i in range(ranks)]
+
+    _ring(tensor, cut=cut)
+
+
+@right("10b-ring")
 def ring_of_requests(tensor):
     def turn(outgoing, right: int, incoming, left: int) -> None:
         request = dist.isend(outgoing, right)

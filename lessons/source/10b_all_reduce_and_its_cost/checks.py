@@ -93,11 +93,9 @@ def _expect_all_reduce_messages(expect, of_ranks: Sequence[AllReduceRingNotes]) 
             got=f"rank {rank} sent to {', '.join(map(str, sorted(others)))}",
             think=f"who is the right neighbour of rank {rank}: only rank {right}",
         )
-        sent, short = meter.bytes_sent // size, numbers // ranks
-        if numbers % ranks == 0:
-            most = least = 2 * (ranks - 1) * short
-        else:
-            most, least = 2 * (numbers - short), 0
+        sent, longest = meter.bytes_sent // size, -(-numbers // ranks)
+        most = 2 * (ranks - 1) * longest
+        least = most if numbers % ranks == 0 else 0
         expect(
             least <= sent <= most,
             got=f"the sum, but rank {rank} sent {sent} numbers instead of {most}"

@@ -168,7 +168,7 @@ def stable_without_curvature(curvature, delay):
 
 @wrong(
     "12a-stable",
-    advice="What does your test say of it",
+    advice="what does your test say of it",
     note="The step from which on x swings: far below the one from which on it grows.",
 )
 def stable_without_swings(curvature, delay):

@@ -78,7 +78,8 @@ def check_12a_stable(stable_step):
             elif got < best:
                 taken = f"from {delay} updates ago" if delay else "at the newest x"
                 think = f"x with a step that is 1 % larger, and the gradient {taken}: "
-                think += "it goes to 0, however slowly. What does your test say of it?"
+                think += "it goes to 0, however slowly. Which x does your gradient "
+                think += "use, and what does your test say of it?"
             elif delay and got > 0.99 * predicted_stable_step(curvature, delay - 1):
                 think = "the x at which the gradient is taken, from `delay` updates ago"
             else:

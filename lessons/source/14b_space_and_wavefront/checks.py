@@ -149,8 +149,9 @@ def _parts_of_bytes_in_space(
     inner, scores = channels[1:-1], batch * channels[-1]
     maps, rows = sum(inner) * batch * height * width, sum(inner) * batch * width
     pairs = list(pairwise(channels))
+    cut = "maps, or their gradients, at the cheapest cut: one rank sends one of these"
     return {
-        "layers": {"the maps at the cheapest cut": batch * min(inner) * height * width},
+        "layers": {cut: batch * min(inner) * height * width},
         "channels": {"maps and their gradients": maps, "scores, both ways": scores},
         "space": {
             "the row of each image": batch * channels[0] * width,

@@ -136,7 +136,7 @@ def _why_combined_otherwise(got, expected, answers, places, gates) -> str:
         return "what happens to a token that has two answers: are they added?"
     got, expected = got[alone], expected[alone]
     if torch.allclose(torch.cosine_similarity(got, expected).abs(), torch.tensor(1.0)):
-        return "a token with one answer: by which gate is it multiplied, and what else?"
+        return "a token with one answer: by which gate is it multiplied?"
     return "a token with one answer: does it get its own, and no other token's?"
 
 

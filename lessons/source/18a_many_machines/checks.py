@@ -64,8 +64,7 @@ def _expect_two_levels_messages(expect, of_ranks, per_machine: int) -> None:
         across = sum(size for to, size in sent if to not in mine) // 8
         expect(
             across <= most,
-            got=f"the sum, but {across} of its {numbers} numbers left machine "
-            f"{machine} instead of {most}",
+            got=f"the sum, but {across} numbers left machine {machine}, not {most}",
             think="who talks to other machines, and about what: the machines' sums go "
             "round a ring that has one member for each machine",
         )
