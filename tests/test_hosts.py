@@ -140,6 +140,15 @@ def test_nothing_is_left_when_the_hosts_end(monkeypatch):
     assert len(psutil.Process().children(recursive=True)) == children
 
 
+@needs_hosts
+def test_a_program_that_is_only_entering_its_host_says_nothing_of_the_end(capfd):
+    for _ in range(5):
+        with two_hosts() as (a, b):
+            a.start("true")
+            b.start("true")
+    assert capfd.readouterr().err == ""
+
+
 KILLED = """
 from parallel_by_hand.machines.hosts import two_hosts
 with two_hosts() as (a, b):

@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 
@@ -131,7 +132,15 @@ def two_hosts(rate: float = RATE, latency: float = 0) -> Iterator[list[Host]]:
 
 
 def _end_hosts(keeper: subprocess.Popen, hosts: list[Host]) -> None:
-    """Close the pipe: the kernel does the rest, and we wait for it."""
+    """Close the pipe: the kernel does the rest, and we wait for it.
+
+    First each program enters its host: at a host that is gone it would complain. It
+    may be in no list yet, since Ctrl-C can come while a Popen is made.
+    """
+    for child in psutil.Process().children() if hosts else ():
+        with contextlib.suppress(psutil.Error):  # it has ended
+            while child.cmdline()[:3] == hosts[0].enter[:3] and not child.children():
+                time.sleep(0.001)
     with contextlib.suppress(OSError):
         keeper.stdin.close()
     try:
