@@ -19,8 +19,9 @@ class _Moved:
             return ModuleSpec(name, None, is_package=True)
         from sidebyside.course.moved import new_name
 
-        place = new_name(words[0], words[2]) or "no more"
-        raise ImportError(f"{name} is now {place}: import it from there", name=name)
+        place = new_name(words[0], words[2])
+        now = f"now {place}: import it from there" if place else "no longer there"
+        raise ImportError(f"{name} is {now}", name=name)
 
 
 sys.meta_path.append(_Moved)

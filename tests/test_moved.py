@@ -72,6 +72,8 @@ def test_an_old_import_says_where_the_module_is_now(module):
     group, name = module.split(".")
     with pytest.raises(ImportError, match=rf"is now {new_name(group, name)}: import"):
         importlib.import_module(f"demos.{group}.parts.{name}")
+    with pytest.raises(ImportError, match=rf"{group}.parts.mine is no longer there$"):
+        importlib.import_module(f"demos.{group}.parts.mine")
 
 
 def test_an_instrument_that_a_copy_imports_by_its_module_is_found():
