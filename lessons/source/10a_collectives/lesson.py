@@ -707,8 +707,8 @@ check("10a-experts", visit_experts)
 # lists exchanged, and brings each answer to the place that its token had in
 # `tokens[order]`. Writing to `answers[order]` undoes the sorting.
 #
-# If all tokens choose one expert, one rank has all the work. So many mixtures of experts
-# add a term to the loss that spreads the tokens.
+# If all tokens choose one expert, one rank has all the work. That is why many mixtures of
+# experts add a term to the loss that spreads the tokens.
 
 # %% [markdown]
 # ## What we saw
