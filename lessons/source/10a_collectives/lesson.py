@@ -542,7 +542,8 @@ print(
 # | `isend`, `irecv` | `MPI_Isend`, `MPI_Irecv` | `ncclSend`, `ncclRecv` in a group | `send`, `recv` of a buffer | `ppermute` |
 #
 # Torch hands a call to its *backend*: NCCL, gloo or MPI, whichever `init_process_group`
-# named.
+# named. torchcomms, from 2025, is a newer interface to such backends, still
+# experimental.
 #
 # Real programs pass one large tensor, and torch cuts it: `all_gather_single(output,
 # input)`, `reduce_scatter_single`, `all_to_all_single`. Older programs call the first
@@ -707,8 +708,8 @@ check("10a-experts", visit_experts)
 # lists exchanged, and brings each answer to the place that its token had in
 # `tokens[order]`. Writing to `answers[order]` undoes the sorting.
 #
-# If all tokens choose one expert, one rank has all the work. So many mixtures of experts
-# add a term to the loss that spreads the tokens.
+# If all tokens choose one expert, one rank has all the work. That is why many mixtures of
+# experts add a term to the loss that spreads the tokens.
 
 # %% [markdown]
 # ## What we saw

@@ -577,9 +577,9 @@ draw_server_costs(costs)
 # %% [markdown]
 # The server's time grows with the number of workers, because all bytes pass through one
 # link. The ring's grows more slowly: each further rank costs two more $\alpha$, and the
-# bytes are shared. The server's points lie below the line because the first gradient is
-# under way while the last letters go out, and the ring's above by what real messages
-# cost.
+# bytes are shared. On a quiet machine the server's points lie below the line because the
+# first gradient is under way while the last letters go out, and the ring's above by what
+# real messages cost.
 #
 # **$K$ servers hold a share of the parameters each**, and get its gradient from every
 # worker.

@@ -583,8 +583,9 @@ draw_timelines(pictures, stamp="simulated", height=4.2)
 # Four processes train on the CPU as above. Before its 33rd step rank 2 kills itself, as
 # the system does when memory runs out. Its connections are closed, so its neighbours
 # get an error from gloo, and give themselves the weight that it had. After a power cut
-# no connection is closed: Linux gives up on what a neighbour has sent after about a
-# quarter of an hour, and a rank that only receives waits for gloo's 30 minutes.
+# no connection is closed: a neighbour that is already receiving waits for gloo's 30
+# minutes. One that sends or begins to receive later gets an error after about a quarter
+# of an hour, when Linux gives up.
 #
 # Then the same four average with an all-reduce after each step instead. How many steps
 # do the other three still make?

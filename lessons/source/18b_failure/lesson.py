@@ -44,11 +44,12 @@ for how in ("killed", "frozen"):
 # **With gloo, a killed process is noticed at once, and a frozen one at the time limit.**
 # When a process dies, its system closes its connections, and the others get an error:
 # *reset*, *closed* or *Broken pipe*. A frozen process closes nothing; neither does a
-# machine without power, or a cut link. A rank that only receives then waits for the
-# limit, by default 30 minutes with gloo. A rank that has sent data gets an error after
-# about a quarter of an hour, when Linux gives up on a machine that acknowledges nothing.
-# NCCL's limit is 10 minutes, and even a killed rank may be noticed only then, unless
-# torchrun sees it.
+# machine without power, or a cut link. A rank that is already receiving then waits for
+# the limit, by default 30 minutes with gloo. A rank that sends or begins to receive
+# later gets an error after about a quarter of an hour, when Linux gives up on a machine
+# that acknowledges nothing: gloo announces each receive with a few bytes. NCCL's limit
+# is 10 minutes, and even a killed rank may be noticed only then, unless torchrun sees
+# it.
 #
 # No survivor can go on: a sum needs all three ranks. What is left is the checkpoint.
 

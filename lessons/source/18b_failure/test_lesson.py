@@ -221,3 +221,46 @@ def test_two_hosts_lose_one_or_their_link_and_say_what_the_table_says(failure):
     for words in heard:
         assert re.search(words, done.stdout), (words, done.stdout, done.stderr)
     assert not re.search(unheard, done.stdout), done.stdout
+
+
+RECEIVE = """
+import sys
+from datetime import timedelta
+import torch, torch.distributed as dist
+rank, when = int(sys.argv[1]), sys.argv[2]
+limit = timedelta(seconds=12)
+dist.init_process_group("gloo", "tcp://host-a:5000", limit, world_size=2, rank=rank)
+dist.barrier()
+if rank == 1 or when == "after":
+    print("ready", flush=True)
+    sys.stdin.readline()
+else:
+    request = dist.irecv(torch.ones(1), 1)
+    print("ready", flush=True)
+    request.wait()
+dist.recv(torch.ones(1), 1)
+"""
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize(
+    "when, said", [("before", "Timed out waiting"), ("after", "Connection timed out")]
+)
+def test_only_a_receive_begun_before_the_cut_waits_for_gloos_limit(when, said):
+    """Linux gives up here after 3 s, and not after a quarter of an hour."""
+    from parallel_by_hand.machines.hosts import two_hosts, why_no_hosts
+
+    if problem := why_no_hosts():
+        pytest.skip(problem)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with two_hosts() as hosts:
+        sooner = "echo 3 > /proc/sys/net/ipv4/tcp_retries2"
+        assert hosts[0].start("sh", "-c", sooner).wait() == 0
+        ranks = [
+            host.start(sys.executable, "-c", RECEIVE, rank, when, text=True, **pipes)
+            for rank, host in enumerate(hosts)
+        ]
+        assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 2
+        hosts[1].ip("address", "flush", "dev", "eth0")
+        heard = ranks[0].communicate("go on\n")[1]
+        assert said in heard, heard

@@ -66,7 +66,7 @@ def out_of_step(seconds: list[float], until: float) -> tuple[int, float]:
             sleep(seconds[rank])
         steps += 1
         if rank % 2 == 0:
-            other, theirs = neighbours[steps % 2], torch.empty_like(mine)
+            other, theirs = neighbours[steps % len(neighbours)], torch.empty_like(mine)
             with span("wait"):
                 dist.send(mine, other)
                 dist.recv(theirs, other)
