@@ -132,7 +132,7 @@ def check_12b_rounds(rounds_to_agree):
                 factor = _factor_of_gossip(weights)
                 right = math.inf
                 if factor <= 1 - 1e-9:
-                    right = math.ceil(math.log(fold) / -math.log(factor))
+                    right = math.ceil(math.log(fold) / -math.log(factor) - 1e-9)
                 think = "what a number of rounds is: a whole number, rounded up"
                 expect(got in (math.inf, got // 1), got=got, think=think)
                 think = "the disagreement that lasts longest: so many rounds multiply "
