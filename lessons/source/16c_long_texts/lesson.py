@@ -591,7 +591,7 @@ draw_schedule(timetable([flow] * 3))
 # again backward; `set_rotate_method("alltoall")` lets them go round. Their gradients always
 # go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens and the sum
 # of the parameters' gradients are left to you. It needs a GPU's kernels: **on a CPU, causal
-# attention fails in it.**
+# attention fails in it**, and attention that is not causal does not return.
 #
 # Megatron-LM has `--context-parallel-size`, and DeepSpeed has Ulysses. In JAX, `shard_map`
 # and `ppermute` make a ring.
