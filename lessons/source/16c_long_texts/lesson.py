@@ -308,7 +308,7 @@ from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
 for ranks in (1, 2, 4):
     bill = run_ranks(bill_of_way, "ring, by autograd", world_size=ranks)[0]
     right = max(bill["output"], bill["gradients"]) < 1e-12
-    print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
+    print(f"ranks: {ranks}, kept on each {bill['kept']:5.1f}, as the whole: {right}")
 
 # %% [markdown]
 # With four ranks, the unit is a quarter of one rank's. So each holds a quarter of these 64
