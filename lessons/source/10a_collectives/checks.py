@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
+from sidebyside.exercises.rank_trials import expect_single_messages, in_ranks, run_trial
 
 from .pieces_and_tokens import (
     WIDTH,
@@ -41,7 +41,7 @@ PAIRS = [
 @exercise("10a-reduce-scatter", in_ranks=True, when_hung="who receives while all send")
 def check_10a_reduce_scatter(reduce_scatter):
     for ranks, which in CALLS:
-        tried = f"reduce_scatter(tensor, pieces) in {ranks} ranks"
+        tried = f"reduce_scatter(tensor, pieces) {in_ranks(ranks)}"
         think = "what this line gets, in which rank"
         with trying(tried, think=think):
             found = run_trial(
@@ -87,7 +87,7 @@ def _expect_columns_of_pieces_added(expect, notes: tuple[PiecesNotes]) -> None:
 )
 def check_10a_all_to_all(all_to_all):
     for ranks, which in CALLS:
-        tried = f"all_to_all(received, pieces) in {ranks} ranks"
+        tried = f"all_to_all(received, pieces) {in_ranks(ranks)}"
         think = "what this line gets, in which rank: the shapes of pieces may differ"
         with trying(tried, think=think):
             found = run_trial(try_all_to_all, all_to_all, PAIRS[which], ranks=ranks)
@@ -173,7 +173,7 @@ TOKENS = [
 @exercise("10a-experts", in_ranks=True)
 def check_10a_experts(visit_experts):
     for ranks, which in CALLS:
-        tried = f"visit_experts(tokens, chosen, expert) in {ranks} ranks"
+        tried = f"visit_experts(tokens, chosen, expert) {in_ranks(ranks)}"
         think = "how many rows each rank sends to each, and how many it gets, if only "
         think += "0: in which list are they, on the way out and on the way back?"
         with trying(tried, think=think):

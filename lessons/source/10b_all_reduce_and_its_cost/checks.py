@@ -10,7 +10,7 @@ import torch
 from sidebyside import consecutive_steps
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
+from sidebyside.exercises.rank_trials import expect_single_messages, in_ranks, run_trial
 
 from .ring_programs import AllReduceRingNotes, try_all_reduce_ring
 
@@ -29,7 +29,7 @@ def check_10b_ring(ring):
     for ranks in RANKS:
         think = "the chunks: are there as many as ranks, however short the tensor is? "
         think += "And the room for one: has it the length and dtype of what arrives?"
-        with trying(f"ring(tensor) in {ranks} ranks", think=think):
+        with trying(f"ring(tensor) {in_ranks(ranks)}", think=think):
             notes = run_trial(try_all_reduce_ring, ring, SHAPES, ranks=ranks)
         shapes = (ranks,), *SHAPES
         for shape, of_ranks in zip(shapes, zip(*notes, strict=True), strict=True):
@@ -40,7 +40,7 @@ def _expect_all_reduce_ring(
     shape: tuple, of_ranks: Sequence[AllReduceRingNotes]
 ) -> None:
     ranks = len(of_ranks)
-    tried = f"ring(tensor of shape {shape}) in {ranks} ranks"
+    tried = f"ring(tensor of shape {shape}) {in_ranks(ranks)}"
     if shape == (ranks,):
         tried += ", each with its power of ten, as in the example"
     with trying(tried) as expect:

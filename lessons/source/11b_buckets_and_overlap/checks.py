@@ -3,7 +3,7 @@
 import torch
 
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 
 from .buckets_and_no_sync import SHAPES, small_ddp_model, try_buckets, try_no_sync
 
@@ -69,7 +69,7 @@ def check_11b_buckets(average_gradients):
 
 def _call_for_buckets(limits: list[int], ranks: int) -> str:
     shown = " or ".join(map(str, limits))
-    return f"average_gradients({len(SHAPES)} parameters, {shown}) in {ranks} ranks"
+    return f"average_gradients({len(SHAPES)} parameters, {shown}) {in_ranks(ranks)}"
 
 
 def _expect_buckets_averaged(expect, notes: tuple[dict]) -> None:
@@ -171,7 +171,7 @@ def check_11b_no_sync(average_with_hooks):
             _expect_sync_after_error,
     }  # fmt: skip
     for ranks in 2, 3, 1:
-        where = f" in {ranks} ranks"
+        where = f" {in_ranks(ranks)}"
         call = "no_sync = average_with_hooks(model), and backward" + where
         with trying(call, think=HOOK):
             found = run_trial(try_no_sync, average_with_hooks, ranks=ranks)

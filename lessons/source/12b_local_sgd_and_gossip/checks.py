@@ -6,7 +6,7 @@ import torch
 
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.findings import largest_difference
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 
 from .local_sgd_runs import (
     LocalCase,
@@ -35,7 +35,7 @@ LOCAL_CASES = [  # one step; then the first round is whole, then the last one is
 )
 def check_12b_local(train_locally):
     for ranks in (1, 2, 3, 5):  # with one, only the steps can be wrong
-        call = f"train_locally(model, batches, rate, every) in {ranks} ranks"
+        call = f"train_locally(model, batches, rate, every) {in_ranks(ranks)}"
         with trying(call, think="what this line needs, in each of the ranks"):
             notes = run_trial(
                 try_train_locally, train_locally, LOCAL_CASES, ranks=ranks
@@ -132,7 +132,7 @@ def check_12b_rounds(rounds_to_agree):
                 factor = _factor_of_gossip(weights)
                 right = math.inf
                 if factor <= 1 - 1e-9:
-                    right = math.ceil(math.log(fold) / -math.log(factor))
+                    right = math.ceil(math.log(fold) / -math.log(factor) - 1e-9)
                 think = "what a number of rounds is: a whole number, rounded up"
                 expect(got in (math.inf, got // 1), got=got, think=think)
                 think = "the disagreement that lasts longest: so many rounds multiply "

@@ -410,7 +410,7 @@ def rounds_to_agree(weights: torch.Tensor, fold: float) -> float:
     factor = torch.linalg.eigvalsh(weights).abs().sort().values[-2].item()
     if factor > 1 - 1e-9:
         return math.inf
-    return math.ceil(math.log(fold) / -math.log(factor))
+    return math.ceil(math.log(fold) / -math.log(factor) - 1e-9)
     ### END SOLUTION
 
 
@@ -422,7 +422,8 @@ check("12b-rounds", rounds_to_agree)
 # Why it works: a start can lie in the direction of the slowest eigenvector, and then
 # the distance falls by just this factor in each round; no start is slower. The sign
 # does not matter for the distance. With a second 1 there is a disagreement that never
-# fades.
+# fades. A modulus of ½ may be computed as 0.5000000000000001, so a little is taken off
+# before rounding up: for `fold = 1024` the answer is ten, not eleven.
 #
 # By hand: ten, since 2¹⁰ = 1,024. The ring holds 1, 0, 1, 0, and then 0, 1, 0, 1 again,
 # so it never agrees. On any ring of even length without self-weight, even and odd ranks

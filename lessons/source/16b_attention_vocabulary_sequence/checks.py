@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_tensor, run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, in_ranks, run_trial
 
 from .rings_losses_and_blocks import (
     CrossEntropyCase,
@@ -52,7 +52,7 @@ def check_16b_cross_entropy(parallel_cross_entropy):
     )
     think += "where a rank was killed, which tensors have one shape on all ranks"
     for ranks in RANKS:
-        with trying(f"{call} in {ranks} ranks", think=think):
+        with trying(f"{call} {in_ranks(ranks)}", think=think):
             args = parallel_cross_entropy, LOSSES
             found = run_trial(try_cross_entropy, *args, ranks=ranks)
         for expect_of in _expect_cross_entropy_number, _expect_cross_entropy_gradient:
@@ -68,7 +68,7 @@ def _expect_cross_entropy(
     kind = "rank 0's logits far from the others" if case.gap else kind
     words = ranks + case.more_words
     with trying(
-        f"{kind}, {case.positions} positions, {words} words in {ranks} ranks"
+        f"{kind}, {case.positions} positions, {words} words {in_ranks(ranks)}"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
             think = "which operations work in place, and on whose tensor"
@@ -141,7 +141,7 @@ def check_16b_one_too_many(complete_gradients):
     think = "what this line needs; where a rank was killed, which tensors have the "
     think += "same shape on all ranks"
     for ranks in 2, 3, 1, 4:
-        with trying(f"complete_gradients(block) in {ranks} ranks", think=think):
+        with trying(f"complete_gradients(block) {in_ranks(ranks)}", think=think):
             complete = try_complete_sequence_blocks
             found = run_trial(complete, complete_gradients, ranks=ranks)
         for of_ranks in zip(*found, strict=True):
@@ -151,7 +151,7 @@ def check_16b_one_too_many(complete_gradients):
 def _expect_block_gradients(of_ranks: Sequence[SequenceBlockNotes]) -> None:
     ranks, width = len(of_ranks), of_ranks[0].width
     with trying(
-        f"complete_gradients(block) of width {width} in {ranks} ranks"
+        f"complete_gradients(block) of width {width} {in_ranks(ranks)}"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
             think = "what is to be summed: parameters, or their gradients"

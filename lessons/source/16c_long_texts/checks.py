@@ -6,7 +6,7 @@ import torch
 
 from parallel_by_hand.context_parallel.seen_keys import attend_to_piece
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_tensor, run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, in_ranks, run_trial
 
 from .rounds_of_keys import RoundNotes, try_attention_rounds, try_gradient_rounds
 
@@ -54,7 +54,7 @@ def check_16c_merge(merge_seen, attend_round):
         _check_far_attention_merge(merge_seen, other, one)
     for ranks in RANKS:
         think = "what this line needs; with one rank, how often there is to be passed"
-        with trying(f"attend_round(query, key, value) in {ranks} ranks", think=think):
+        with trying(f"attend_round(query, key, value) {in_ranks(ranks)}", think=think):
             found = run_trial(try_attention_rounds, attend_round, ranks=ranks)
         for of_ranks in zip(*found, strict=True):
             _expect_ring_attention(of_ranks)
@@ -199,7 +199,7 @@ NAMES = "query", "key", "value"
 def check_16c_home(gradients_round):
     for ranks in RANKS:
         think = "what this line needs, and which shapes a piece and its gradients have"
-        call = f"gradients_round(query, key, value, seen, gradient) in {ranks} ranks"
+        call = f"gradients_round(query, key, value, seen, gradient) {in_ranks(ranks)}"
         with trying(call, think=think):
             found = run_trial(try_gradient_rounds, gradients_round, ranks=ranks)
         for of_ranks in zip(*found, strict=True):

@@ -308,7 +308,7 @@ from parallel_by_hand.context_parallel.bill_of_ways import bill_of_way
 for ranks in (1, 2, 4):
     bill = run_ranks(bill_of_way, "ring, by autograd", world_size=ranks)[0]
     right = max(bill["output"], bill["gradients"]) < 1e-12
-    print(f"{ranks} ranks keep {bill['kept']:5.1f} each, as the whole: {right}")
+    print(f"ranks: {ranks}, kept on each {bill['kept']:5.1f}, as the whole: {right}")
 
 # %% [markdown]
 # With four ranks, the unit is a quarter of one rank's. So each holds a quarter of these 64
@@ -591,7 +591,7 @@ draw_schedule(timetable([flow] * 3))
 # again backward; `set_rotate_method("alltoall")` lets them go round. Their gradients always
 # go round, $N$ times. In zig-zag it wants `is_causal=True`. The mean over tokens and the sum
 # of the parameters' gradients are left to you. It needs a GPU's kernels: **on a CPU, causal
-# attention fails in it.**
+# attention fails in it**, and attention that is not causal does not return.
 #
 # Megatron-LM has `--context-parallel-size`, and DeepSpeed has Ulysses. In JAX, `shard_map`
 # and `ppermute` make a ring.

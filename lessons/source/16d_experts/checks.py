@@ -5,7 +5,7 @@ from torch import Tensor
 
 from parallel_by_hand.experts import routing
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_tensor, run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, in_ranks, run_trial
 
 from .meshes_of_experts import GradientNotes, try_complete_gradients
 
@@ -150,7 +150,7 @@ def _why_combined_otherwise(got, expected, answers, places, gates) -> str:
 )
 def check_16d_who_sums(complete_gradients):
     for ranks, copies in (4, 2), (2, 1), (3, 3), (1, 1):
-        call = f"complete_gradients(layer, replicas) in {ranks} ranks, "
+        call = f"complete_gradients(layer, replicas) {in_ranks(ranks)}, "
         call += f"the experts there {copies} times"
         with trying(call, think="what this line needs on each rank"):
             trial = try_complete_gradients

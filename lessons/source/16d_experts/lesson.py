@@ -359,7 +359,7 @@ for ranks in (1, 2, 4):
     found = run_ranks(compare_with_whole, world_size=ranks)
     outputs = not any(one["other outputs"] for one in found)
     equal = all(one[name] < 1e-12 for one in found for name in gradients)
-    print(f"{ranks} ranks: outputs equal {outputs}, gradients equal {equal}")
+    print(f"ranks: {ranks}, outputs equal {outputs}, gradients equal {equal}")
 
 # %% [markdown]
 # **Without dropping, experts on 1, 2 and 4 ranks give the outputs and gradients of the

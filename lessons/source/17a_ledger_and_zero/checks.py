@@ -7,7 +7,7 @@ import torch
 
 from parallel_by_hand.sharding.ledger import STRATEGIES, state_bytes
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import expect_tensor, run_trial
+from sidebyside.exercises.rank_trials import expect_tensor, in_ranks, run_trial
 
 from .zero_updates_and_clips import (
     ShardClipCase,
@@ -94,7 +94,7 @@ def check_17a_update(sharded_update):
     for ranks in RANKS:
         args = sharded_update, UPDATES
         think = "which lengths the whole and a shard have"
-        with trying(f"sharded_update in {ranks} ranks", think=think):
+        with trying(f"sharded_update {in_ranks(ranks)}", think=think):
             found = run_trial(try_zero_updates, *args, ranks=ranks)
         for case, of_ranks in zip(UPDATES, zip(*found, strict=True), strict=True):
             for step, notes in enumerate(zip(*of_ranks, strict=True)):
@@ -106,7 +106,7 @@ def _expect_zero_update(
 ) -> None:
     ranks = len(of_ranks)
     with trying(
-        f"step {step + 1} with {case.shard * ranks} parameters in {ranks} ranks"
+        f"step {step + 1} with {case.shard * ranks} parameters {in_ranks(ranks)}"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
             think = "what is added to 0.9 of the old momentum: the mean of "
@@ -167,7 +167,7 @@ CLIPS = [
 def check_17a_clip(clip_shards):
     for ranks in RANKS:
         think = "what a rank has of the gradient: a list of shards"
-        with trying(f"clip_shards in {ranks} ranks", think=think):
+        with trying(f"clip_shards {in_ranks(ranks)}", think=think):
             found = run_trial(try_shard_clips, clip_shards, CLIPS, ranks=ranks)
         for case, of_ranks in zip(CLIPS, zip(*found, strict=True), strict=True):
             _expect_clip_of_shards(case, of_ranks)
@@ -178,7 +178,7 @@ def _expect_clip_of_shards(
 ) -> None:
     ranks, length = len(of_ranks), of_ranks[0].length
     with trying(
-        f"a gradient of length {length:.4g} in {ranks} ranks, longest {case.longest}"
+        f"a gradient of length {length:.4g} {in_ranks(ranks)}, longest {case.longest}"
     ) as expect:
         for rank, notes in enumerate(of_ranks):
             _expect_clip_sends_one_number(expect, rank, ranks, notes)

@@ -41,7 +41,7 @@ from parallel_by_hand.sharding.measured_ledger import measure_digits, print_stat
 from sidebyside import run_ranks
 
 rows = {n: run_ranks(measure_digits, "DDP", world_size=n) for n in (1, 2, 4)}
-print_state_table({f"{n} ranks": found[:1] for n, found in rows.items()})
+print_state_table({f"ranks: {n}": found[:1] for n, found in rows.items()})
 
 # %% [markdown]
 # This table is the **ledger** of a training run: the bytes that a rank holds, each

@@ -5,7 +5,7 @@ from itertools import product
 
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 
 from .watched_gathers import NAMES, WIDTHS, GatheredStepNotes, try_gather_free
 
@@ -27,10 +27,10 @@ def check_17b_gather_free(
     for ranks in 2, 1, 3, 5:
         think = "what this line needs: `flat`, as long as all shards, or `kept`, this "
         think += "rank's own; and whether all ranks send tensors of the same shape"
-        with trying(f"three steps in {ranks} ranks", think=think):
+        with trying(f"three steps {in_ranks(ranks)}", think=think):
             found = run_trial(try_gather_free, functions, ranks=ranks)
         for step, notes in enumerate(zip(*found, strict=True), 1):
-            call = f"step {step} of 3 units, widths {WIDTHS}, in {ranks} ranks"
+            call = f"step {step} of 3 units, widths {WIDTHS}, {in_ranks(ranks)}"
             for rank, of_rank in enumerate(notes):
                 _expect_gather_free_step(call, rank, ranks, of_rank)
 

@@ -8,7 +8,7 @@ import torch
 
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.findings import largest_difference
-from sidebyside.exercises.rank_trials import expect_single_messages, run_trial
+from sidebyside.exercises.rank_trials import expect_single_messages, in_ranks, run_trial
 
 from .machine_programs import TopKNotes, TwoLevelsNotes, try_top_k, try_two_levels
 
@@ -125,7 +125,7 @@ def check_18a_top_k(top_k_mean):
 
 def _try_top_k_in_ranks(top_k_mean, given: list, k: int, name: str) -> None:
     ranks = len(given)
-    call = f"top_k_mean(gradient, memory, {k}) in {ranks} ranks, {name}"
+    call = f"top_k_mean(gradient, memory, {k}) {in_ranks(ranks)}, {name}"
     with trying(call, think="of which types and lengths places and values are"):
         notes = run_trial(try_top_k, top_k_mean, given, k, ranks=ranks)
     for turn, of_ranks in enumerate(zip(*notes, strict=True)):

@@ -10,7 +10,7 @@ from parallel_by_hand.failures.checkpoint_interval import (
 )
 from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.expectations import NotStarted
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 
 from .killed_saves import BYTES, SaveCase, SaveFound, try_saves
 from .resumed_programs import (
@@ -151,13 +151,13 @@ def _expect_saves_own_second_files(whole: list[SaveFound]) -> None:
 def check_18b_resume(snapshot, restore):
     for ranks in (2, 1):
         with tempfile.TemporaryDirectory() as folder:
-            with trying(f"snapshot(training) in {ranks} ranks"):
+            with trying(f"snapshot(training) {in_ranks(ranks)}"):
                 taken = run_trial(try_snapshots, snapshot, Path(folder), ranks=ranks)
             for rank, of_rank in enumerate(taken):
                 for when, notes in zip(MOMENTS.values(), of_rank, strict=True):
                     place = f"{when}, rank {rank} of {ranks}"
                     _expect_snapshot(f"snapshot(training) {place}", notes)
-            with trying(f"restore(training, saved) in {ranks} ranks"):
+            with trying(f"restore(training, saved) {in_ranks(ranks)}"):
                 given = run_trial(try_restores, restore, Path(folder), ranks=ranks)
             for expect_of in _expect_restored_parts, _expect_resumed_training:
                 for rank, of_rank in enumerate(given):

@@ -11,7 +11,7 @@ from parallel_by_hand.clinic.ward import on_cpus, patient_lines, repaired_patien
 from parallel_by_hand.data_parallel.changed_lines import syntax_complaint
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 from sidebyside.timeline.spans import Span
 
 from .treatment import cases_for_treatment, treat_in_rank
@@ -107,7 +107,7 @@ def _expect_repair_in_python(expect, name: str, lines: list, changes: dict) -> N
 def _treat_patient(name: str, code: str, ranks: int) -> None:
     cases = cases_for_treatment(name, ranks)
     counts = ", ".join(str([len(mine) for mine in given]) for given in cases)
-    where = f"in {ranks} ranks" if ranks > 1 else "in one rank"
+    where = in_ranks(ranks)
     think = "what the new lines do, each in its place, and on each rank"
     call = f"{name}, repaired, {where}, with {counts} {DATA[name]}"
     with trying(call, think=think) as expect:

@@ -417,8 +417,8 @@ split = replace(now, sequence_parallel=True)
 print("  and split    ", in_short(simulate_step(model, cluster, split, batch=16)))
 
 # %% [markdown]
-# **With either attention, the recomputation that keeps the hardware busiest is the
-# slowest.** Before the split, full recomputation has the highest hardware utilisation
+# **Here, with either attention, the recomputation that keeps the hardware busiest is
+# the slowest.** Before the split, full recomputation has the highest hardware utilisation
 # and, with either attention, the lowest model utilisation. For one model, batch and
 # number of GPUs, model utilisation ranks strategies by their speed.
 #

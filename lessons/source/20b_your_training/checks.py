@@ -10,7 +10,7 @@ from statistics import fmean
 from sidebyside import RanksHung, machine
 from sidebyside.exercises.any_number import as_number
 from sidebyside.exercises.check import exercise, trying
-from sidebyside.exercises.rank_trials import run_trial
+from sidebyside.exercises.rank_trials import in_ranks, run_trial
 
 from .fast_training_runs import FastCase, FastNotes, fast_seconds, try_fast
 
@@ -179,7 +179,7 @@ def _expect_fast_training_case(
     ranks: int, case: FastCase, of_ranks: Sequence[FastNotes]
 ):
     steps = f"{case.steps} {'steps' if case.steps > 1 else 'step'}"
-    with trying(f"{steps} of {case.rows} rows in {ranks} ranks") as expect:
+    with trying(f"{steps} of {case.rows} rows {in_ranks(ranks)}") as expect:
         for notes in of_ranks:
             expect(
                 notes.losses is not None and len(notes.losses) == case.steps,

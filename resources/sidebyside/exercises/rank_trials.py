@@ -54,6 +54,11 @@ def expect_tensor(
     )
 
 
+def in_ranks(ranks: int) -> str:
+    """The words that say in how many ranks an answer was tried."""
+    return "in one rank" if ranks == 1 else f"in {ranks} ranks"
+
+
 def run_trial(trial: Callable, *args: object, ranks: int, seconds: float = 20) -> list:
     """What `trial(*args)` returns in each of so many ranks."""
     return run_ranks(trial, *args, world_size=ranks, timeout=patience(seconds))
