@@ -145,7 +145,8 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
-        lines = [*_tried(vars(hung).get("tried")), ("after", hung.outcome)]
+        tried = hung.outcome.tried.get(0, vars(hung).get("tried"))  # by a rank: closer
+        lines = [*_tried(tried), ("after", hung.outcome)]
         return Finding(HUNG, lines)
     except RankFailed as failed:
         if findings.says_your_turn(failed.outcome):
