@@ -108,7 +108,7 @@ def _finding_of_hung_check(outcome: Outcome) -> Finding:
 
 
 def _tried(what: str | None) -> list[tuple[str, str | Outcome]]:
-    return [("tried", what)] if what else []
+    return [("tried", what.replace(" 1 ranks", " 1 rank"))] if what else []
 
 
 def _finding_of_ended_check(outcome: Outcome) -> Finding:
