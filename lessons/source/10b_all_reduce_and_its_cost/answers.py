@@ -102,6 +102,19 @@ def ring_one_after_the_other(tensor):
     _ring(tensor, _even_ranks_send_first)
 
 
+@wrong(
+    "10b-ring",
+    advice="the dtype: torch.float64",
+    note="What arrives is rounded to 32 bits, whatever the tensor has.",
+)
+def ring_in_32_bits(tensor):
+    def turn(outgoing, right, incoming, left):
+        _at_once(outgoing, right, incoming, left)
+        incoming.copy_(incoming.float())
+
+    _ring(tensor, turn)
+
+
 @right("10b-ring")
 def ring_in_one_loop(tensor):
     _ring(tensor)

@@ -84,6 +84,15 @@ def _with_counters(graph, machine, missing, look="all"):
 
 @wrong(
     "13b-executor",
+    advice="how often does one input count it down",
+    note="x * x has one input, named twice: the counter starts at 2 and ends at 1.",
+)
+def counts_an_input_twice(graph, machine):
+    _with_counters(graph, machine, {op.name: len(op.inputs) for op in graph})
+
+
+@wrong(
+    "13b-executor",
     advice="rule 4",
     note="What has finished here may have made something ready elsewhere.",
 )

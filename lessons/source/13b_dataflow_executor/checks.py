@@ -82,6 +82,8 @@ class DevicesWatchingExecutor(SimulatedDevices):
             ready = op.name not in self.launched and self.finished >= set(op.inputs)
             if ready and op.device not in self.busy:
                 think = "rule 4: which devices look for work before each wait()?"
+                if len(set(op.inputs)) < len(op.inputs):
+                    think = "its counter: how often does one input count it down?"
                 self.stop(
                     f"wait() was called while device {op.device!r} was idle and "
                     f"{op.name} ready",
@@ -121,6 +123,7 @@ def _devices_and_dataflows():
         ]
         dice.shuffle(graph)
         yield list(range(devices)), graph
+    yield [0], [Operation("x", (), 0, 1), Operation("x * x", ("x", "x"), 0, 1)]
 
 
 def _words_for_dataflow(graph: list[Operation]) -> str:

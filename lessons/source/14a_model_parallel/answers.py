@@ -287,6 +287,30 @@ def an_empty_list_for_no_way(times, sends, memory, devices, limit):
     return by_recursion(times, sends, memory, devices, limit) or []
 
 
+@wrong(
+    "14a-balanced-cut",
+    advice="every way that fits was compared",
+    note="For each cap, a device takes as many layers as it can. A shorter piece may "
+    "end in a smaller message.",
+)
+def greedy_up_to_a_cap(times, sends, memory, devices, limit):
+    n = len(times)
+    own = {
+        (a, b): sum(times[a:b]) + (sends[b - 1] if b < n else 0)
+        for a, b in combinations(range(n + 1), 2)
+        if sum(memory[a:b]) <= limit
+    }
+    for cap in sorted(set(own.values())):
+        counts, start = [], 0
+        for left in range(devices - 1, -1, -1):
+            ends = [b for a, b in own if a == start and b <= n - left]
+            end = max((b for b in ends if own[start, b] <= cap), default=start)
+            counts, start = [*counts, end - start], end
+        if start == n and min(counts) >= 1:
+            return counts
+    return None
+
+
 # 14a-tied -----------------------------------------------------------------------------
 
 

@@ -110,6 +110,7 @@ EVERY_WAY += "layers and one message, its last layer's; the last device sends no
 def check_14a_balanced_cut(balanced_cut):
     for case in CUTS:
         _try_cut(balanced_cut, *case)
+    _try_cut(balanced_cut, [1, 1, 1, 2], [0, 0, 3, 0], ONES[:4], 3, 4, EVERY_WAY)
     for number in range(100):
         _try_cut(balanced_cut, *_drawn_layers(random.Random(number)), EVERY_WAY)
     _try_long_cut(balanced_cut)

@@ -109,8 +109,8 @@ def check_16a_conjugates(CopyToRanks, SumOverRanks):
     }
     for ranks in RANKS:
         args = CopyToRanks, SumOverRanks, SHAPES
-        think = "what this line needs, and whether all ranks give a collective tensors "
-        think += "of the same shape"
+        think = "what this line needs, and whether a collective gets a tensor of its "
+        think += "own, a clone, of the same shape on all ranks"
         with trying(f"both functions in {ranks} ranks", think=think):
             found = run_trial(try_conjugates, *args, ranks=ranks)
         for place, shape in enumerate(SHAPES):

@@ -177,7 +177,7 @@ def check_17c_faults(faults):
         with trying(f"program {program}") as expect:
             expect(
                 faults[program] == fault,
-                got=f"{faults[program]!r}",
+                got=f"{program}: {faults[program]!r}",
                 think=f"the column {COLUMNS[program]}; and which column "
                 f"{faults[program]!r} would change",
             )

@@ -14,12 +14,10 @@ from sidebyside.exercises.check import exercise, trying
 from sidebyside.exercises.rank_trials import in_ranks, run_trial
 from sidebyside.timeline.spans import Span
 
-from .treatment import cases_for_treatment, treat_in_rank
+from .treatment import DATA, cases_for_treatment, treat_in_rank
 
 SEVERAL = 3, 2, 5, 1  # ranks
 GUILTY = {"ada": 0, "ben": 2, "dan": 2, "cleo": 1, "eve": 1, "finn": 2}
-DATA = {"ada": "batches", "ben": "batches", "cleo": "gradients"}
-DATA |= {"dan": "rows", "eve": "batches", "finn": "numbers"}
 WHEN_HUNG = "a collective that some rank does not come to, or not in the same order, "
 WHEN_HUNG += "or bytes that nobody sends: does the repair hold for all these data? "
 WHEN_HUNG += "Lines are counted in the repaired program"

@@ -10,6 +10,10 @@ import torch.distributed as dist
 from parallel_by_hand.clinic import patient_data as data
 from parallel_by_hand.clinic.sick_programs import LIMIT
 from parallel_by_hand.clinic.ward import patient_from_code
+from sidebyside.exercises.check import trying
+
+DATA = {"ada": "batches", "ben": "batches", "cleo": "gradients"}
+DATA |= {"dan": "rows", "eve": "batches", "finn": "numbers"}
 
 
 def cases_for_treatment(name: str, ranks: int) -> list[list]:
@@ -77,8 +81,12 @@ _CASES: dict[str, Callable] = {
 
 def treat_in_rank(name: str, code: str, ranks: int) -> list:
     """Runs in each rank: what this patient's code returns in each of its cases."""
-    cases = cases_for_treatment(name, ranks)
-    return [_result_of_treatment(name, code, given) for given in cases]
+    results = []
+    for given in cases_for_treatment(name, ranks):
+        counts = [len(mine) for mine in given]
+        with trying(f"{name}, repaired, on {ranks} ranks with {counts} {DATA[name]}"):
+            results.append(_result_of_treatment(name, code, given))
+    return results
 
 
 class PatientNameOfOneRank(str):

@@ -155,6 +155,14 @@ def choose_that_gives_up(model, cluster, batch, strategies):
     return best and best.strategy
 
 
+wrong(
+    "19b-choose",
+    advice="which best time you begin with",
+    name="below_100_seconds",
+    note="Their best time is 100 s at first, which they took for more than any step.",
+)(choose_by(fits=lambda step: step.fits and step.seconds < 100))
+
+
 @right("19b-choose")
 def choose_by_sorting(model, cluster, batch, strategies):
     steps = steps_of(model, cluster, batch, strategies)

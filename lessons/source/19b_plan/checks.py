@@ -82,6 +82,7 @@ def _cases_to_plan() -> list[tuple[str, Cluster, list[Strategy]]]:
         ("fast links between nodes", fast, many),
         ("slow links between nodes", _plan_cluster_with_link(0.25e9), many),
         ("GPUs of 20 GB", full, many),
+        ("slow GPUs", replace(fast, peak_flops=fast.peak_flops / 1e4), many),
         ("GPUs of 0.1 GB", _plan_cluster_with_link(25e9, 0.1e9), many),
         ("none is possible", fast, [IMPOSSIBLE, IMPOSSIBLE]),
     ]
@@ -122,7 +123,8 @@ def _expect_chosen_plan(
     expect(
         got is not None,
         got=f"None, and {len(fitting)} of them are possible and fit",
-        think="what you do after the first one that is impossible or does not fit",
+        think="which best time you begin with, and what you do after the first one "
+        "that is impossible or does not fit",
     )
     think = "what is asked for: one of the strategies"
     expect(isinstance(got, Strategy), got=got, think=think)

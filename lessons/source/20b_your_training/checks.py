@@ -141,7 +141,7 @@ def _try_text_place(answer, step: int, rank: int, ranks: int, batch: int, window
             f"{_order_of_epoch(epoch, windows)}",
             think="the last batch of an epoch: it is shorter, and the next epoch is "
             "apart"
-            if len(whole) < batch
+            if len(whole) < batch and not set(listed) <= set(whole)
             else "which slice of the epoch's order the batch is, and which places of "
             "it are dealt to this rank: one in `ranks`",
         )

@@ -108,7 +108,7 @@ def _finding_of_hung_check(outcome: Outcome) -> Finding:
 
 
 def _tried(what: str | None) -> list[tuple[str, str | Outcome]]:
-    return [("tried", what)] if what else []
+    return [("tried", what.replace(" 1 ranks", " 1 rank"))] if what else []
 
 
 def _finding_of_ended_check(outcome: Outcome) -> Finding:
@@ -145,7 +145,8 @@ def _try_out(check: Callable, answers: tuple) -> Finding:
             lines.append(("came back", findings.came_back(verdict.got, answers)))
         return Finding(verdict.state, lines, think=verdict.think)
     except RanksHung as hung:
-        lines = [*_tried(vars(hung).get("tried")), ("after", hung.outcome)]
+        tried = hung.outcome.tried.get(0, vars(hung).get("tried"))  # by a rank: closer
+        lines = [*_tried(tried), ("after", hung.outcome)]
         return Finding(HUNG, lines)
     except RankFailed as failed:
         if findings.says_your_turn(failed.outcome):
