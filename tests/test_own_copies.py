@@ -19,6 +19,7 @@ from sidebyside.course.own_copies import (
     new_sections,
     restore_own_copy,
     update_own_copies,
+    write_whole,
 )
 from sidebyside.course.record import ROOT, changed_record
 
@@ -313,6 +314,18 @@ def test_no_page_is_written_through_a_link(sidebyside, pages, tmp_path, capsys, 
         sidebyside("--no-open", "--folder", str(home))
     assert "resources/figures/ring.svg in " in capsys.readouterr().err
     assert file.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(own):
+    resource = pytest.importorskip("resource")
+    before, limits = all_files(own), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError):
+            write_whole(own / "03_gil.ipynb", bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert all_files(own) == before
 
 
 def test_what_is_copied_follows_no_link_that_lies_there(course, own, tmp_path):

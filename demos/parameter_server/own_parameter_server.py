@@ -82,6 +82,7 @@ def main() -> None:
         print("a server needs a worker: start two ranks or more, with torchrun")
         return
 
+    # Without --local-addr torchrun listens on all networks.
     dist.init_process_group("gloo")  # letters from anyone: NCCL cannot receive them
     torch.manual_seed(0)  # the same data in every rank
     images, rule = torch.randn(4096, 64), torch.randn(64, 10)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 Process = multiprocessing.get_context("spawn").Process
 
-FOLDER = os.getcwd()
+FOLDER = os.stat(".")  # it may have been deleted, and then has no name
 counts = {"heads": 0}
 database = sqlite3.connect(":memory:", check_same_thread=False)
 database.execute("create table visits (name text)")
@@ -53,6 +53,10 @@ def _unpack_archive() -> None:
     os.chdir(os.path.dirname(__file__))
 
 
+def _folder_is_the_same() -> bool:
+    return os.path.samestat(os.stat("."), FOLDER)
+
+
 def _store_visit(connection: sqlite3.Connection) -> None:
     """Store a visit through the connection to the database that is already open."""
     connection.execute("insert into visits values ('Ada')")
@@ -66,7 +70,7 @@ JOBS = {
     "count": Job(_count_heads, promise=lambda: counts["heads"] == 10),
     "old library": Job(_call_old_library, promise=lambda: True),
     "search": Job(_search_for_ever, promise=lambda: True, seconds=0.5),
-    "unpack": Job(_unpack_archive, promise=lambda: os.getcwd() == FOLDER),
+    "unpack": Job(_unpack_archive, promise=_folder_is_the_same),
     "store": Job(_store_visit, promise=_visit_is_stored, args=(database,)),
 }
 KINDS = {"thread": Thread, "process": Process}

@@ -65,3 +65,10 @@ def test_the_table_of_start_methods_tells_what_each_copies(tmp_path):
         if os.name == "posix":
             assert facts["file"] == ("open" if shares else "not open")
     assert all(found["thread"]["MB"] < found[method]["MB"] for method in METHODS)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder in use cannot be removed there")
+def test_a_folder_that_is_gone_keeps_no_check_from_being_read(tmp_path):
+    gone = f"import os, torch; os.chdir({str(tmp_path)!r}); os.rmdir(os.getcwd())"
+    read = f"import importlib; importlib.import_module('{__package__}.checks')"
+    said_by("-c", f"{gone}; {read}")

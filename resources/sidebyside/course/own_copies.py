@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,7 +96,7 @@ def restore_own_copy(lesson: Path, own: Path) -> Path | None:
     copy, backup = own / lesson.name, None
     if copy.exists() and copy.read_bytes() != lesson.read_bytes():
         backup = _free_name(copy.with_stem(f"{copy.stem}-before-restore"))
-        shutil.copyfile(copy, backup)
+        write_whole(backup, copy.read_bytes())
     write_whole(copy, lesson.read_bytes())
     write_copied(own, read_copied(own) | {lesson.name: hash_of(lesson)})
     return backup
@@ -203,9 +202,7 @@ def _rename_modules(copy: Path, own: Path) -> bool:
 
 
 def keep_replaced(copy: Path, own: Path) -> None:
-    folder = own / REPLACED
-    folder.mkdir(exist_ok=True)
-    shutil.copyfile(copy, _free_name(folder / copy.name))
+    write_whole(_free_name(own / REPLACED / copy.name), copy.read_bytes())
 
 
 def _free_name(wanted: Path) -> Path:
@@ -218,12 +215,15 @@ def _free_name(wanted: Path) -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Never half a file, and not through a link."""
+    """Never half a file, nor one left beside it, and not through a link."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)  # it may be a link, too
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_bytes(content)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def read_copied(own: Path) -> dict[str, str]:
