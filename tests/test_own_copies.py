@@ -167,6 +167,18 @@ def test_the_lesson_whose_cells_ran_last_is_in_hand(course, own):
     assert lesson_in_hand(course, own) == "10b_cost.ipynb"
 
 
+def test_the_heading_above_the_cell_that_ran_last_is_told(sidebyside, course):
+    sidebyside()
+    copy = course.parent / "my_lessons/03_gil.ipynb"
+    cells = []
+    for minute, heading in (1, "Before"), (2, "Here"), (0, "After"):
+        cells += [v4.new_markdown_cell(f"## {heading}"), v4.new_code_cell("1")]
+        time = {"iopub.execute_input": f"2026-09-01T10:0{minute}:00.000000Z"}
+        cells[-1].metadata["execution"] = time
+    nbformat.write(v4.new_notebook(cells=cells), copy)
+    assert sidebyside()[0].startswith("In 03 you ran a cell last under: Here.\n")
+
+
 def test_what_is_new_in_a_kept_lesson_is_told_by_its_headings(tmp_path):
     def notebook(name: str, **sources: str) -> Path:
         make = {True: v4.new_markdown_cell, False: v4.new_code_cell}

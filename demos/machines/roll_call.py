@@ -22,6 +22,8 @@ def main() -> None:
     words = [f"{name} {os.environ.get(name, '-')}" for name in SET_BY_TORCHRUN]
     meeting = ":".join(os.environ.get(name, "-") for name in MEETING)
     line = f"{socket.gethostname()}: {', '.join(words)}, meet at {meeting}\n"
+    if "RANK" not in os.environ:
+        line += "This is one process alone: start it with torchrun, as --help says.\n"
     os.write(1, line.encode())  # in one piece, for several ranks share the output
 
 

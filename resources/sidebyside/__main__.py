@@ -68,6 +68,8 @@ def main() -> None:
         if args.no_open:
             print(f"Your lessons are in {to_open.parent}.")
             return
+        if heading := own_copies.heading_in_hand(to_open):
+            print(f"In {number_of(to_open.stem)} you ran a cell last under: {heading}.")
         if to_open != home / FIRST_PAGE:
             print(f"All lessons, paths by goal, and where you are: {FIRST_PAGE}.")
         launch = jupyterlab()

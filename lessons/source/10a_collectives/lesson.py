@@ -169,7 +169,7 @@ for ranks in 2, 4, 8:
     runs = run_collectives(["all_reduce"], eight_collectives, ranks, 125_000 // ranks)
     meters = runs["all_reduce"].meters
     sent = [meter.bytes_sent for meter in meters]
-    print(f"{ranks} ranks: rank 0 sent {sent[0]}, rank 1 {sent[1]}", end="; ")
+    print(f"{ranks} ranks: rank 0 sent {sent[0]:,}, rank 1 {sent[1]:,}", end="; ")
     print(f"{consecutive_steps(meters)} steps one after another")
 reveal("10a-root", (meters[0].bytes_sent + meters[0].bytes_received) / 1e6)
 

@@ -604,7 +604,7 @@ draw_schedule({"equal": timetable(gpipe(4, 8)), "one slow stage": slow})
 # if rank == 0:
 #     schedule.step(inputs)
 # elif rank == ranks - 1:
-#     losses = []                                  # torch fills it
+#     losses = []  # torch fills it
 #     schedule.step(target=targets, losses=losses)
 # else:
 #     schedule.step()

@@ -117,16 +117,23 @@ def lesson_in_hand(course: Path, own: Path) -> str | None:
 
     def last_use(name: str) -> tuple[str, float]:
         copy = own / name
-        times = [
-            cell["metadata"].get("execution", {}).get("iopub.execute_input", "")
-            for cell in _cells_of(copy) or []
-        ]
+        times = map(_time_of_run, _cells_of(copy) or [])
         changed = hash_of(copy) != copied.get(name)
         return max(times, default=""), changed and copy.stat().st_mtime
 
     names = [lesson.name for lesson in lesson_notebooks(course)]
     used = {name: last_use(name) for name in names if (own / name).is_file()}
     return max((n for n in used if any(used[n])), key=used.__getitem__, default=None)
+
+
+def heading_in_hand(copy: Path) -> str:
+    """The heading above the cell that was run last, or ""."""
+    heading, latest = "", ("", "")
+    for cell in _cells_of(copy) or []:
+        heading = _heading_of(cell) or heading
+        if (time := _time_of_run(cell)) > latest[0]:
+            latest = time, heading
+    return latest[1]
 
 
 def new_sections(lesson: Path, copy: Path) -> list[str]:
@@ -141,8 +148,7 @@ def new_sections(lesson: Path, copy: Path) -> list[str]:
     }
     heading, found = "", []
     for cell in _cells_of(lesson) or []:
-        if cell["cell_type"] == "markdown" and (title := HEADING.search(_source(cell))):
-            heading = title[1]
+        heading = _heading_of(cell) or heading
         if had.isdisjoint([cell.get("id"), _source(cell)]) and heading not in found:
             found.append(heading)
     return found
@@ -182,6 +188,16 @@ def _is_cell(cell: object) -> bool:
 
 def _source(cell: dict) -> str:
     return "".join(cell["source"])
+
+
+def _heading_of(cell: dict) -> str:
+    is_text = cell["cell_type"] == "markdown"
+    found = HEADING.search(_source(cell)) if is_text else None
+    return found[1] if found else ""
+
+
+def _time_of_run(cell: dict) -> str:
+    return cell["metadata"].get("execution", {}).get("iopub.execute_input", "")
 
 
 def _rename_modules(copy: Path, own: Path) -> bool:

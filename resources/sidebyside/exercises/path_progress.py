@@ -72,9 +72,17 @@ def ids_of(step: Step) -> set[str]:
 
 
 def minutes_left(path: CoursePath) -> str:
-    """ "45 of 120 minutes left" """
+    """ "45 of 120 minutes left", or "3 h 5 min of 6 h 37 min left" """
     left = sum(step.minutes for step in open_steps(path))
-    return f"{left} of {path.minutes} minutes left"
+    if path.minutes <= 200:
+        return f"{left} of {path.minutes} minutes left"
+    return f"{hours_and_minutes(left)} of {hours_and_minutes(path.minutes)} left"
+
+
+def hours_and_minutes(minutes: int) -> str:
+    """ "3 h 20 min" """
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
 def link_to(step: Step) -> str:

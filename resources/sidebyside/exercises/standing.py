@@ -22,6 +22,7 @@ from sidebyside.course.record import (
 from sidebyside.exercises.findings import NOT_STARTED, PASSED
 from sidebyside.exercises.path_progress import (
     chosen_path,
+    hours_and_minutes,
     minutes_left,
     progress_on_path,
 )
@@ -82,8 +83,7 @@ def time_spent() -> str:
 def minutes_spent(record: dict) -> str:
     """ "3 h 20 min" """
     seconds = record["course"].get("time", {}).get("seconds", 0)
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    return hours_and_minutes(seconds // 60)
 
 
 def states_of_exercises(chosen: list[Lesson]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Both ways to have two machines, real hosts and a simulated link, do the same."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -58,6 +60,11 @@ def test_both_branches_start_torchrun_on_each_machine(machines):
     said = machines.torchrun(ROOT / "demos/machines/roll_call.py", per_machine=1)
     for node, text in enumerate(said):
         assert f"RANK {node}, LOCAL_RANK 0, GROUP_RANK {node}, WORLD_SIZE 2" in text
+
+
+def test_roll_call_says_so_if_torchrun_has_not_started_it():
+    demo = ROOT / "demos/machines/roll_call.py"
+    assert b"start it with torchrun" in subprocess.check_output([sys.executable, demo])
 
 
 def fails_on(rank: int) -> None:
