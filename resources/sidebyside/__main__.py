@@ -47,7 +47,11 @@ def main() -> None:
     others = {"find": print_places, "class": write_class_page}
     if given and given[0] in others:
         print_whatever_it_is()
-        others[given[0]](given[1:])
+        try:
+            lessons_asked_for(None)
+            others[given[0]](given[1:])
+        except CannotOpen as error:
+            end(str(error))
         return
     dashes = given.index("--") if "--" in given else len(given)
     args, options = parsed_arguments(given[:dashes])
