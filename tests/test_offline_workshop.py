@@ -126,6 +126,13 @@ def test_a_wheel_says_that_exercises_need_the_folder_of_the_course(laptop, tmp_p
     assert "Exercises need the course's folder" in done.stdout, done.stderr
     assert str(tmp_path) in done.stdout
 
+    progress = "import sidebyside; sidebyside.progress()"
+    done = run([sys.executable, "-c", progress], tmp_path, PYTHONPATH=str(tmp_path))
+    assert "Exercises need the course's folder" in done.stdout, done.stderr
+    find = [sys.executable, "-m", "sidebyside", "find", "all-reduce"]
+    done = run(find, tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.stderr.startswith("sidebyside: there are no lessons in "), done.stderr
+
 
 def test_the_page_names_the_build_backend_that_the_course_asks_for():
     asked = re.search(r'requires = \["(.+?)"\]', (ROOT / "pyproject.toml").read_text())

@@ -20,7 +20,7 @@ from typing import NoReturn
 from sidebyside.course import course_pages, finding, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
-from sidebyside.exercises.class_page import MARK, class_page, read_class
+from sidebyside.exercises.class_page import MARK, class_page, read_class, size
 from sidebyside.exercises.first_page import first_page
 from sidebyside.programs.run_program import print_whatever_it_is
 
@@ -47,7 +47,11 @@ def main() -> None:
     others = {"find": print_places, "class": write_class_page}
     if given and given[0] in others:
         print_whatever_it_is()
-        others[given[0]](given[1:])
+        try:
+            lessons_asked_for(None)
+            others[given[0]](given[1:])
+        except CannotOpen as error:
+            end(str(error))
         return
     dashes = given.index("--") if "--" in given else len(given)
     args, options = parsed_arguments(given[:dashes])
@@ -249,7 +253,7 @@ def write_class_page(arguments: list[str]) -> None:
         own_copies.write_whole(page, content)
     except OSError as error:
         end(f"{page} cannot be written: {error.strerror}.")
-    print(f"{len(records)} learners, written to {page}")
+    print(f"{size(records)}, written to {page}")
 
 
 def jupyterlab():

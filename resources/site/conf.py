@@ -73,7 +73,8 @@ BOX = """\
 ```{{admonition}} Do it yourself
 [Download the open lesson](path:../lessons/{name}){{.btn .btn-primary}}
 
-It runs where the course is [installed](../README.md#start);
+If your browser shows the file instead, save it (Ctrl+S). The lesson runs where the
+course is [installed](../README.md#start);
 `.venv/bin/sidebyside {number}` opens your own copy there.
 
 {exercises}

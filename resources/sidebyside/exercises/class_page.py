@@ -26,7 +26,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem; }}
 div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
 th, td {{ text-align: left; vertical-align: top; padding: 0.2rem 0.8rem 0.2rem 0; }}
 tr {{ border-bottom: 1px solid; }} td:first-child {{ white-space: nowrap; }}
-</style></head><body><h1>The class: {learners} learners</h1>
+</style></head><body><h1>The class: {learners}</h1>
 {tables}
 </body></html>
 """
@@ -53,7 +53,12 @@ def read_class(folder: Path) -> tuple[dict[str, dict], list[str]]:
 def class_page(records: dict[str, dict]) -> str:
     """The page as HTML."""
     tables = _passed(records), _stuck(records), _guessed(records)
-    return PAGE.format(mark=MARK, learners=len(records), tables="\n".join(tables))
+    return PAGE.format(mark=MARK, learners=size(records), tables="\n".join(tables))
+
+
+def size(records: dict[str, dict]) -> str:
+    """ "3 learners" """
+    return f"{len(records)} learner{'s' * (len(records) != 1)}"
 
 
 def _passed(records: dict[str, dict]) -> str:

@@ -45,7 +45,7 @@ def progress(what: str | int | None = None, done: int | None = None) -> None:
     """
     chosen = lessons() if what is None else lessons_numbered(str(what))
     if not chosen:
-        if re.match(r"\d", str(what)):
+        if re.match(r"\d", str(what)) or not lessons():
             print(_unknown_lesson(what))
         else:
             progress_on_path(str(what), done)
