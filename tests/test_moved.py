@@ -80,3 +80,5 @@ def test_an_instrument_that_a_copy_imports_by_its_module_is_found():
     for old in OF_INSTRUMENTS:
         module = rewritten(f"from sidebyside.{old} import x").split()[1]
         assert importlib.util.find_spec(module)
+        with pytest.raises(ImportError, match=f"is now {module}: import"):
+            importlib.import_module(f"sidebyside.{old}")

@@ -1,6 +1,7 @@
 """The instruments of the course Side by Side: they launch, measure, draw and check."""
 
 import importlib
+import sys
 
 from sidebyside.programs.environment import (
     say_what_stands_in_the_way,
@@ -62,6 +63,20 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+class _Moved:
+    """Asked last, when nobody else has found the module."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None) -> None:
+        if name.startswith("sidebyside."):
+            from sidebyside.course.moved import OF_INSTRUMENTS
+
+            if place := OF_INSTRUMENTS.get(name.removeprefix("sidebyside.")):
+                now = f"now sidebyside.{place}: import it from there"
+                raise ImportError(f"{name} is {now}", name=name)
+
+
+sys.meta_path.append(_Moved)
 settle_environment()
 if in_notebook():
     from sidebyside.exercises.cells import explain_names_of_cells_not_run

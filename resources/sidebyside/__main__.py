@@ -20,7 +20,12 @@ from typing import NoReturn
 from sidebyside.course import course_pages, finding, own_copies
 from sidebyside.course.lesson_format import number_of
 from sidebyside.course.record import ROOT
-from sidebyside.exercises.class_page import MARK, class_page, read_class, size
+from sidebyside.exercises.class_page import (
+    MARK,
+    class_page,
+    number_of_learners,
+    read_class,
+)
 from sidebyside.exercises.first_page import first_page
 from sidebyside.programs.run_program import print_whatever_it_is
 
@@ -253,7 +258,7 @@ def write_class_page(arguments: list[str]) -> None:
         own_copies.write_whole(page, content)
     except OSError as error:
         end(f"{page} cannot be written: {error.strerror}.")
-    print(f"{size(records)}, written to {page}")
+    print(f"{number_of_learners(records)}, written to {page}")
 
 
 def jupyterlab():

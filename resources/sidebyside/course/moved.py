@@ -51,9 +51,12 @@ OF_ONE_LESSON = {  # of which no other lesson and no demo makes use
 TO_ANOTHER_ROOM = {old: f"parallel_by_hand.{new}" for old, new in IN_LIBRARY.items()}
 TO_ANOTHER_ROOM |= {old: f"lessons.props.{new}" for old, new in OF_ONE_LESSON.items()}
 
-OF_INSTRUMENTS = {  # those that lessons import by their module
+OF_INSTRUMENTS = {  # those that lessons and demos imported by their module
+    "arguments": "programs.arguments",
     "devices": "ranks.devices",
     "record": "course.record",
+    "scratch": "programs.scratch",
+    "single_use": "course.single_use",
     "timeline_picture": "timeline.picture",
 }
 

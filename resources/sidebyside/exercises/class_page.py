@@ -53,10 +53,12 @@ def read_class(folder: Path) -> tuple[dict[str, dict], list[str]]:
 def class_page(records: dict[str, dict]) -> str:
     """The page as HTML."""
     tables = _passed(records), _stuck(records), _guessed(records)
-    return PAGE.format(mark=MARK, learners=size(records), tables="\n".join(tables))
+    return PAGE.format(
+        mark=MARK, learners=number_of_learners(records), tables="\n".join(tables)
+    )
 
 
-def size(records: dict[str, dict]) -> str:
+def number_of_learners(records: dict[str, dict]) -> str:
     """ "3 learners" """
     return f"{len(records)} learner{'s' * (len(records) != 1)}"
 
