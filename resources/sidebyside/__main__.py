@@ -133,7 +133,14 @@ def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--restore", metavar="NN", help="take a lesson anew, and keep a copy of yours")
     add("--folder", help="where my_lessons and your progress lie")
     add("--no-open", action="store_true", help="only bring the copies up to date")
-    return parser.parse_known_args(given)
+    args, options = parser.parse_known_args(given)
+    lesson, course = args.lesson, ROOT / "lessons"
+    if options and lesson and not own_copies.notebooks_numbered(course, lesson):
+        end(
+            f"there is no lesson {lesson}. If it is the value of an option of Jupyter, "
+            "write it behind a =, as in --port=8890."
+        )
+    return args, options
 
 
 def refuse_place_where_it_was_called(folder: str | None) -> None:
