@@ -151,12 +151,14 @@ def refuse_place_where_it_was_called(folder: str | None) -> None:
         raise CannotOpen(
             "the folder in which you are is gone. Type `cd`, then call this again."
         ) from None
-    is_course = (here / "resources/sidebyside").is_dir()
-    if is_course and not folder and not here.samefile(ROOT):
-        raise CannotOpen(
-            f"{here} is another copy of the course than {ROOT}, whose .venv this is. "
-            "Give it one of its own, as the README says of a course that was copied."
-        )
+    for place in here, *here.parents:
+        is_course = (place / "resources/sidebyside").is_dir()
+        if is_course and not folder and not place.samefile(ROOT):
+            raise CannotOpen(
+                f"{place} is another copy of the course than {ROOT}, whose .venv this "
+                "is. Give it one of its own, as the README says of a course that was "
+                "copied."
+            )
 
 
 def refuse_folder_of_others(home: Path) -> None:
