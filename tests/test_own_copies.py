@@ -414,6 +414,25 @@ def test_a_lesson_that_is_not_there_is_one_sentence(sidebyside, capsys, argument
     assert capsys.readouterr().err == said
 
 
+def test_a_value_of_an_option_is_not_taken_for_a_lesson(sidebyside, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        sidebyside("--port", "8890")
+    assert "behind a =, as in --port=8890" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inside", ["", "my_lessons"])
+def test_a_copy_of_the_course_never_opens_the_originals_lessons(
+    course, tmp_path, monkeypatch, inside
+):
+    copy = tmp_path / "copy"
+    (copy / "resources/sidebyside").mkdir(parents=True)
+    (copy / inside).mkdir(exist_ok=True)
+    monkeypatch.setattr(command, "ROOT", course.parent)
+    monkeypatch.chdir(copy / inside)
+    with pytest.raises(command.CannotOpen, match="Give it one of its own"):
+        command.refuse_place_where_it_was_called(None)
+
+
 @pytest.mark.skipif(not shutil.which("git"), reason="this machine has no git")
 def test_git_does_not_see_what_a_learner_has(tmp_path):
     """So a pull goes through."""

@@ -138,7 +138,14 @@ def parsed_arguments(given: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--restore", metavar="NN", help="take a lesson anew, and keep a copy of yours")
     add("--folder", help="where my_lessons and your progress lie")
     add("--no-open", action="store_true", help="only bring the copies up to date")
-    return parser.parse_known_args(given)
+    args, options = parser.parse_known_args(given)
+    lesson, course = args.lesson, ROOT / "lessons"
+    if options and lesson and not own_copies.notebooks_numbered(course, lesson):
+        end(
+            f"there is no lesson {lesson}. If it is the value of an option of Jupyter, "
+            "write it behind a =, as in --port=8890."
+        )
+    return args, options
 
 
 def refuse_place_where_it_was_called(folder: str | None) -> None:
@@ -149,12 +156,14 @@ def refuse_place_where_it_was_called(folder: str | None) -> None:
         raise CannotOpen(
             "the folder in which you are is gone. Type `cd`, then call this again."
         ) from None
-    is_course = (here / "resources/sidebyside").is_dir()
-    if is_course and not folder and not here.samefile(ROOT):
-        raise CannotOpen(
-            f"{here} is another copy of the course than {ROOT}, whose .venv this is. "
-            "Give it one of its own, as the README says of a course that was copied."
-        )
+    for place in here, *here.parents:
+        is_course = (place / "resources/sidebyside").is_dir()
+        if is_course and not folder and not place.samefile(ROOT):
+            raise CannotOpen(
+                f"{place} is another copy of the course than {ROOT}, whose .venv this "
+                "is. Give it one of its own, as the README says of a course that was "
+                "copied."
+            )
 
 
 def refuse_folder_of_others(home: Path) -> None:
