@@ -230,15 +230,18 @@ import torch, torch.distributed as dist
 rank, when = int(sys.argv[1]), sys.argv[2]
 limit = timedelta(seconds=12)
 dist.init_process_group("gloo", "tcp://host-a:5000", limit, world_size=2, rank=rank)
-dist.barrier()
-if rank == 1 or when == "after":
-    print("ready", flush=True)
-    sys.stdin.readline()
+number, later = torch.ones(1), torch.ones(1)
+if rank == 0 and when == "before":
+    request = dist.irecv(later, 1, tag=1)
+if rank == 1:
+    dist.send(number, 0)
 else:
-    request = dist.irecv(torch.ones(1), 1)
-    print("ready", flush=True)
+    dist.recv(number, 1)  # its arrival acknowledges what was announced before
+print("ready", flush=True)
+if rank == 0 and when == "before":
     request.wait()
-dist.recv(torch.ones(1), 1)
+sys.stdin.readline()
+dist.recv(later, 1)
 """
 
 
