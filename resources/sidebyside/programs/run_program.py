@@ -166,9 +166,10 @@ def _makes_semaphore(frame) -> bool:
 
     Interrupted there, the semaphore would stay in /dev/shm for ever.
     """
-    synchronize = sys.modules.get("multiprocessing.synchronize")
-    while synchronize and frame:
-        if frame.f_code is synchronize.SemLock.__init__.__code__:
+    module = sys.modules.get("multiprocessing.synchronize")
+    lock = getattr(module, "SemLock", None)  # the module may be half imported
+    while lock and frame:
+        if frame.f_code is lock.__init__.__code__:
             return True
         frame = frame.f_back
     return False
