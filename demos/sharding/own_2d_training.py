@@ -238,7 +238,7 @@ def main() -> None:
     watched = trace if args.profile else nullcontext
     loss = train(model, adam, mesh, args.checkpoint, watched)
     if first:
-        print(f"loss of the last batch {loss:.4f}")
+        print(f"loss of the last batch {loss:.3f}")
     dist.destroy_process_group()
     time.sleep(0.2)  # FSDP2's caches keep the group: its threads finish meanwhile
 
