@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import uuid
 from pathlib import Path
 
 import pytest
 
+from sidebyside.programs.run_program import _makes_semaphore
 from tests.process_state import MARK, marked, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -234,3 +236,9 @@ def test_other_ends_are_as_usual(body, status, complaint, tmp_path):
         complaints = started.communicate(timeout=30)[1]
     assert started.returncode == status
     assert complaint in complaints and bool(complaint) == bool(complaints)
+
+
+def test_a_look_for_ctrl_c_while_locks_are_half_imported_does_no_harm(monkeypatch):
+    half = types.ModuleType("multiprocessing.synchronize")
+    monkeypatch.setitem(sys.modules, half.__name__, half)
+    assert not _makes_semaphore(sys._getframe())
